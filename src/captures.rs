@@ -156,8 +156,9 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
 }
 
 fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedLaunches> {
-    let root = std::path::absolute(dir)
-        .map_err(|error| Error::environment(format!("{}: {error}", dir.display())))?;
+    let root = std::path::absolute(dir).map_err(|error| {
+        Error::environment(format!("{}: {error}", dir.display())).caused_by(error)
+    })?;
     let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
     let capture = Capture::read(&root).map_err(damaged)?;
     let mut maker = Maker {
@@ -564,8 +565,9 @@ impl Maker {
             put(&mut bytes, at, &encoded)?;
         }
         let stored = self.contents.put(&bytes);
-        Ok(stored
-            .map_err(|error| Error::environment(format!("{}: {error}", self.root.display())))?)
+        Ok(stored.map_err(|error| {
+            Error::environment(format!("{}: {error}", self.root.display())).caused_by(error)
+        })?)
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
@@ -618,7 +620,7 @@ impl Maker {
         let runs = |arch: Arch| arch.runs_on(major, minor);
         let code = binary::find_code(module, &launch.kernel, runs);
         let code = code.map_err(|error| {
-            Error::environment(format!("the module of {}: {error}", launch.kernel))
+            Error::environment(format!("the module of {}: {error}", launch.kernel)).caused_by(error)
         })?;
         Ok(code.map(|code| (code.arch, code.bytes.into_owned())))
     }
@@ -626,7 +628,9 @@ impl Maker {
     fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {
         let path = self.root.join(source);
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
+        made.map_err(|error| {
+            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+        })?;
         write_atomically(&path, bytes)
     }
 

@@ -94,7 +94,7 @@ pub struct Step {
 /// # Errors
 /// Environment, if one of the two is not there.
 pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Step>> {
-    let sides = [base, head].map(|choice| {
+    let sides = [base, head].map(|choice| -> Result<[Source; 4]> {
         let whole = Choice {
             whole: choice.whole.clone(),
             ..Choice::default()
@@ -107,7 +107,7 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         }))
     });
     let [base, head] = sides;
-    let (mut sources, head): ([Source; 4], [Source; 4]) = (base?, head?);
+    let (mut sources, head) = (base?, head?);
     let facts = |source: &Source| {
         let choice = Choice {
             whole: Some(source.clone()),

@@ -18,8 +18,9 @@ pub const MOST_BYTES: u64 = 4 << 30;
 /// # Errors
 /// Environment, if this program was installed without it.
 pub fn find_library() -> Result<PathBuf> {
-    let program = std::env::current_exe()
-        .map_err(|error| Error::environment(format!("gatekeeper itself: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        Error::environment(format!("gatekeeper itself: {error}")).caused_by(error)
+    })?;
     let dir = program.parent().unwrap_or(Path::new(""));
     PLACES
         .iter()
@@ -41,7 +42,7 @@ pub fn find_library() -> Result<PathBuf> {
 /// Environment, if the request cannot be written down.
 pub fn inject(command: &mut Command, library: &Path, request: &Request) -> Result<()> {
     let request = serde_json::to_string(request)
-        .map_err(|error| Error::environment(format!("the request: {error}")))?;
+        .map_err(|error| Error::environment(format!("the request: {error}")).caused_by(error))?;
     command
         .env("LD_PRELOAD", preloaded(library))
         .env(VARIABLE, request);

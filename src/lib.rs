@@ -13,6 +13,7 @@ pub mod compilers;
 pub mod doctor;
 pub mod init;
 pub mod injection;
+pub mod logging;
 pub mod programs;
 pub mod revisions;
 pub mod tune;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};
-use gatekeeper::cmd;
+use gatekeeper::{cmd, logging};
 use records::store::WorseValues;
 use report::exit::Exit;
 use std::process::ExitCode;
@@ -11,7 +11,12 @@ use system::process::children;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    if let Err(error) = system::limits::prepare().and_then(|()| children::end_on_signals()) {
+    let is_worker = matches!(command, Command::Worker { .. });
+    let logs = if is_worker { Ok(()) } else { logging::start() };
+    let prepared = logs
+        .and_then(|()| system::limits::prepare())
+        .and_then(|()| children::end_on_signals());
+    if let Err(error) = prepared {
         cmd::complain(&error);
         return Exit::from(&error).into();
     }

@@ -202,6 +202,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
                 .map(|glob| glob.compile_matcher())
                 .map_err(|error| {
                     Error::usage(format!("`{filter}` is not a valid glob: {error}"))
+                        .caused_by(error)
                         .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`")
                 })
         })

@@ -230,6 +230,7 @@ fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) ->
         let result = file.write_all(written.as_bytes());
         result.map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", path.display()))
+                .caused_by(error)
         })?;
         file.keep()?;
         for worse in &new.worse {

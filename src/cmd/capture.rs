@@ -18,8 +18,9 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         &args.out,
         "it has files already, and a capture is a directory of its own",
     )?;
-    let out = std::path::absolute(&args.out)
-        .map_err(|error| Error::environment(format!("{}: {error}", args.out.display())))?;
+    let out = std::path::absolute(&args.out).map_err(|error| {
+        Error::environment(format!("{}: {error}", args.out.display())).caused_by(error)
+    })?;
     let request = Request {
         out: out.clone(),
         kernels: args.kernels.clone(),
@@ -66,6 +67,7 @@ pub fn run_captured(
     inject(command.args(arguments), library, request)?;
     let status = command.status().map_err(|error| {
         Error::usage(format!("`{program}` cannot be run: {error}"))
+            .caused_by(error)
             .help("the program follows two dashes: gatekeeper capture -- python bench.py")
     })?;
     let captured =

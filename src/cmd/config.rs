@@ -58,8 +58,9 @@ fn check_python_references(loaded: &Loaded) -> Result<()> {
         if file.extension().is_none_or(|extension| extension != "py") {
             continue;
         }
-        let text = files::read_text(&file, files::SOURCE)
-            .map_err(|error| Error::environment(format!("{source} cannot be read: {error}")))?;
+        let text = files::read_text(&file, files::SOURCE).map_err(|error| {
+            Error::environment(format!("{source} cannot be read: {error}")).caused_by(error)
+        })?;
         let is_mentioned = text
             .split(|character: char| !character.is_alphanumeric() && character != '_')
             .any(|word| word == function);
@@ -105,7 +106,7 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
         ProfileFormat::Terminal => say(&report::case::text(&explained))?,
         ProfileFormat::Json => {
             let text = serde_json::to_string_pretty(&explained).map_err(|error| {
-                Error::environment(format!("the cases cannot be written: {error}"))
+                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
             })?;
             print(&format!("{text}\n"))?;
         }
@@ -119,8 +120,9 @@ pub fn schema(of: SchemaOf) -> Result<Exit> {
         SchemaOf::Record => store::record_schema(),
         SchemaOf::Report => report::json::schema(),
     };
-    let text = serde_json::to_string_pretty(&schema)
-        .map_err(|error| Error::environment(format!("the schema cannot be written: {error}")))?;
+    let text = serde_json::to_string_pretty(&schema).map_err(|error| {
+        Error::environment(format!("the schema cannot be written: {error}")).caused_by(error)
+    })?;
     print(&format!("{text}\n"))?;
     Ok(Exit::Held)
 }

@@ -53,7 +53,7 @@ fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>>
         .iter()
         .map(|text| {
             text.parse()
-                .map_err(|error| Error::usage(format!("{error}")))
+                .map_err(|error| Error::usage(format!("{error}")).caused_by(error))
         })
         .collect::<Result<_>>()?;
     let cases = record.plan.cases.iter();

@@ -97,8 +97,9 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ran = Some(draft.run(&mut blocks)?);
     }
     if blocks.called.is_empty() {
-        fs::remove_file(path)
-            .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
+        fs::remove_file(path).map_err(|error| {
+            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+        })?;
         return draft.leave_for_author(&blocks);
     }
     draft.say(&blocks, ran.as_deref())?;
@@ -114,8 +115,9 @@ fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     refuse_in_ci("--program")?;
     let library = find_library()?;
     let scratch = Cache::open()?.dir("scratch")?;
-    let out = TemporaryDir::new_in(&scratch)
-        .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
+    let out = TemporaryDir::new_in(&scratch).map_err(|error| {
+        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
+    })?;
     let request = Request {
         out: out.path().to_owned(),
         kernels: Vec::new(),
@@ -149,6 +151,7 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
     config::check(root, &text).map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
     create(path)?.write_all(text.as_bytes()).map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
+            .caused_by(error)
     })?;
     write_schema(root)?;
     say(&format!(
@@ -228,8 +231,9 @@ fn write_schema(root: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let schema = serde_json::to_string_pretty(&config::schema())
-        .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?;
+    let schema = serde_json::to_string_pretty(&config::schema()).map_err(|error| {
+        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+    })?;
     super::write_file(&path, &format!("{schema}\n"))
 }
 
@@ -345,6 +349,7 @@ impl Draft<'_> {
         let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
         create(&path)?.write_all(text.as_bytes()).map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", path.display()))
+                .caused_by(error)
         })?;
         let compiled = self.not_compiled();
         say(&format!(
@@ -470,8 +475,9 @@ impl Existing {
                 .map(|name| (unit.source.clone(), without_spaces(name)))
         });
         Ok(Self {
-            text: files::read_text(path, MOST_TEXT)
-                .map_err(|error| Error::environment(format!("{}: {error}", path.display())))?,
+            text: files::read_text(path, MOST_TEXT).map_err(|error| {
+                Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+            })?,
             names: loaded.all.iter().map(|case| case.kernel.clone()).collect(),
             entries: entries.collect(),
         })

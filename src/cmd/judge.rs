@@ -2,6 +2,7 @@
 
 use super::{history, print, remark, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, OutputArgs, ReportArgs};
+use crate::logging::log_judgement;
 use explain::diagnosis::changes;
 use judge::Index;
 use model::{Gate, Limit, Loosening, Margin, Metric, Num, Record, Rule, Seen, Subject};
@@ -201,6 +202,7 @@ pub(super) fn render(format: Format, output: OutputArgs, input: &ReportInput) ->
             "--verbose and --quiet are for --format terminal; every other format has its one form",
         ));
     }
+    log_judgement(input.judgement);
     match format {
         Format::Terminal => Ok(report::terminal::render(
             input,

@@ -50,7 +50,7 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
         }
         ProfileFormat::Json => {
             let text = serde_json::to_string_pretty(&list).map_err(|error| {
-                Error::environment(format!("the cases cannot be written: {error}"))
+                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
             })?;
             print(&(escape::json(&text) + "\n"))?;
         }

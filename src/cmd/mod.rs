@@ -81,6 +81,7 @@ fn say(text: &str) -> Result<()> {
 
 /// Prints an error to standard error. If that cannot be written, only the exit code tells of the error.
 pub fn complain(error: &Error) {
+    tracing::debug!(?error);
     let text = escape::lines(&format!("error: {error}"));
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -146,7 +147,7 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
 /// already there.
 fn make_empty(dir: &Path, problem: &str) -> Result<()> {
     let failed = |error: std::io::Error| {
-        Error::environment(format!("{} cannot be written: {error}", dir.display()))
+        Error::environment(format!("{} cannot be written: {error}", dir.display())).caused_by(error)
     };
     refuse_links(dir)?;
     std::fs::create_dir_all(dir).map_err(failed)?;
@@ -199,6 +200,7 @@ pub fn write_manual(dir: &Path) -> Result<Exit> {
         .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
         .map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", dir.display()))
+                .caused_by(error)
         })?;
     Ok(Exit::Held)
 }

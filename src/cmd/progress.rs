@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tracing::debug;
+use tracing::level_filters::LevelFilter;
 use wording::escape;
 
 /// The time after which a phase that goes on says in a log how far it is.
@@ -49,7 +51,8 @@ impl Progress {
         let shown = match verbosity {
             Verbosity::Quiet => Shown::Nothing,
             Verbosity::Normal | Verbosity::Verbose => {
-                if std::io::stderr().is_terminal() {
+                // Bars would be drawn over the lines of a log.
+                if std::io::stderr().is_terminal() && LevelFilter::current() == LevelFilter::OFF {
                     Shown::Bars
                 } else {
                     Shown::Lines
@@ -65,6 +68,7 @@ impl Progress {
     }
 
     pub fn on(&self, event: Event) {
+        debug!(?event);
         let mut running = held(&self.running);
         match event {
             Event::Began { phase, steps } => {

@@ -20,7 +20,7 @@ use system::error::Result;
 
 pub fn run(args: &ReplayArgs) -> Result<Exit> {
     let form = Form::new(args.device);
-    let load = |dir| {
+    let load = |dir| -> Result<_> {
         let mut loaded = captures::load(dir, form)?;
         if args.cold {
             for plan in [&mut loaded.plan, &mut loaded.whole.plan] {

@@ -8,6 +8,7 @@ use super::{
 use crate::captures::Form;
 use crate::cli::RunArgs;
 use crate::compilers::{CompilerRequest, Step, find_steps};
+use crate::logging::log_judgement;
 use crate::programs::{self, Setting};
 use crate::revisions::{self, BaseRequest};
 use build::toolchain::Choice;
@@ -282,6 +283,7 @@ impl<'a> Run<'a> {
             history: history.as_ref(),
             ..ReportInput::new(index, record, judgement)
         };
+        log_judgement(judgement);
         write_out(&self.args.out, &input)?;
         if !kernels.is_empty() {
             let markdown = binaries::add_kernels(report::markdown::render(&input), &kernels);
@@ -398,7 +400,7 @@ pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
     let tried = TemporaryFile::new_in(out);
     tried.map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", out.display()))
+        Error::environment(format!("{} cannot be written: {error}", out.display())).caused_by(error)
     })?;
     remove_earlier(out)
 }

@@ -75,8 +75,9 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         (Some(name), Some(values)) => {
             let text = tuning.with_variant(config, name, values)?;
             let mut file = NewFile::create(config)?;
-            file.write_all(text.as_bytes())
-                .map_err(|error| Error::environment(format!("{}: {error}", config.display())))?;
+            file.write_all(text.as_bytes()).map_err(|error| {
+                Error::environment(format!("{}: {error}", config.display())).caused_by(error)
+            })?;
             file.keep()?;
             format!(
                 "{}: the winner is {}/{name}",

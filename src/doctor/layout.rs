@@ -61,7 +61,9 @@ pub fn json(items: &[Item]) -> Result<String> {
     };
     serde_json::to_string_pretty(&page)
         .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the checklist cannot be written: {error}")))
+        .map_err(|error| {
+            Error::environment(format!("the checklist cannot be written: {error}")).caused_by(error)
+        })
 }
 
 /// Returns the facts, and below them each problem with its help.

@@ -234,8 +234,9 @@ fn compiler(
 /// Compiles an empty kernel with a build cache of its own, so that the result is not looked up. Returns cicc's version
 /// from the PTX.
 fn compile_empty(toolchain: &Toolchain, cache: &Cache, arch: Arch) -> Result<Option<String>> {
-    let unwritable =
-        |error: std::io::Error| Error::environment(format!("the cache cannot be written: {error}"));
+    let unwritable = |error: std::io::Error| {
+        Error::environment(format!("the cache cannot be written: {error}")).caused_by(error)
+    };
     let dir = TemporaryDir::new_in(&cache.dir("scratch")?).map_err(unwritable)?;
     std::fs::write(dir.path().join(EMPTY_FILE), EMPTY).map_err(unwritable)?;
     let unit = Unit {

@@ -348,8 +348,9 @@ pub fn survey(
     tell: &(dyn Fn(&str) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
-    let scratch = TemporaryDir::new_in(&scratch)
-        .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
+    let scratch = TemporaryDir::new_in(&scratch).map_err(|error| {
+        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
+    })?;
     let commands = match &asked.build {
         Some(build) => Some(Ok(build.clone())),
         None => Commands::find(root),
@@ -535,7 +536,7 @@ impl Compiler<'_> {
         let mut added = 0;
         let inventory = loop {
             let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
-                Error::environment(format!("{}: {error}", self.scratch.display()))
+                Error::environment(format!("{}: {error}", self.scratch.display())).caused_by(error)
             })?;
             let listed = inventory::list(Listing {
                 root: self.root,

@@ -156,6 +156,7 @@ fn record(
     }
     command.status().map_err(|error| {
         Error::usage(format!("`{program}` cannot be run: {error}"))
+            .caused_by(error)
             .help("the build follows two dashes: gatekeeper init --build -- make")
     })
 }
@@ -224,7 +225,7 @@ fn ahead(name: &str, dir: PathBuf) -> Result<OsString> {
     let others = std::env::var_os(name).unwrap_or_default();
     let others = std::env::split_paths(&others).filter(|other| !other.as_os_str().is_empty());
     std::env::join_paths([dir].into_iter().chain(others))
-        .map_err(|error| Error::environment(format!("{name}: {error}")))
+        .map_err(|error| Error::environment(format!("{name}: {error}")).caused_by(error))
 }
 
 /// Returns the directory of the recorders for one nvcc: `path/bin` for PATH, which holds nvcc alone, because it may be
@@ -239,7 +240,7 @@ fn recorders(dir: &Path, nvcc: &Path) -> Result<PathBuf> {
         .filter(|path| path.ends_with("nvcc"))
         .unwrap_or_else(|| nvcc.to_owned());
     let links = links_of(&nvcc).map_err(|error| {
-        Error::environment(format!("the toolkit of {}: {error}", nvcc.display()))
+        Error::environment(format!("the toolkit of {}: {error}", nvcc.display())).caused_by(error)
     })?;
     let script = |program: &str| RECORDER.replacen("PROGRAM", program, 1);
     let own = script(&quoted(&nvcc)?);

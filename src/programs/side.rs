@@ -4,6 +4,7 @@
 use super::Setting;
 use super::kept::{self, Kept};
 use super::tree::{self, Age};
+use crate::logging;
 use config::Program;
 use pipeline::FileIsolation;
 use records::repo;
@@ -215,10 +216,11 @@ impl Side {
         }
     }
 
-    /// Returns the variables of this process that its programs see.
+    /// Returns the variables of this process that its programs see, but for what only the log depends on.
     pub fn variables(&self) -> BTreeMap<OsString, OsString> {
         std::env::vars_os()
             .filter(|(name, _)| self.trusted || confine::is_told(name, &told()))
+            .filter(|(name, _)| name != logging::VARIABLE)
             .collect()
     }
 
@@ -383,7 +385,9 @@ fn real(path: &Path) -> PathBuf {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     let found = path.canonicalize();
-    found.map_err(|error| Error::environment(format!("{}: {error}", path.display())))
+    found.map_err(|error| {
+        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+    })
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {

@@ -203,17 +203,9 @@ fn no_files_of_head(base: &Plan, programs: &[Program], top: &Path) -> Result<()>
 }
 
 fn blame_base(error: &Error, revision: &str) -> Error {
-    let Diagnostic {
-        message,
-        at,
-        key,
-        mut help,
-    } = error.diagnostic().clone();
-    help.push(MENDS.to_owned());
+    let problem = error.diagnostic().clone();
     Error::Usage(Diagnostic {
-        message: format!("of the base {revision}: {message}"),
-        at,
-        key,
-        help,
+        message: format!("of the base {revision}: {}", problem.message),
+        ..problem.help(MENDS)
     })
 }

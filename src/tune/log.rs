@@ -222,8 +222,9 @@ impl Log {
     /// # Errors
     /// Environment, if it cannot be written.
     pub fn write(&mut self, event: &Event) -> Result<()> {
-        let mut line = serde_json::to_string(event)
-            .map_err(|error| Error::environment(format!("an event cannot be written: {error}")))?;
+        let mut line = serde_json::to_string(event).map_err(|error| {
+            Error::environment(format!("an event cannot be written: {error}")).caused_by(error)
+        })?;
         line.push('\n');
         // If a signal to end this program killed a worker, that says nothing about the configuration.
         children::unless_ending(|| self.file.write_all(line.as_bytes()))

@@ -100,9 +100,9 @@ fn a_baseline_that_is_no_file_is_broken_at_once() {
 
 /// Sequences that control a terminal: colours, a link, the bell, one that is a single character, the beginning of the
 /// line, another direction, and the end of a text in C.
-const STEERING: &str = "\u{1b}[31mred \u{1b}]8;;http://e\u{7}link\u{1b}]8;;\u{7} \u{9b}2J\rover \u{202e}turned\u{0}end";
+pub const STEERING: &str = "\u{1b}[31mred \u{1b}]8;;http://e\u{7}link\u{1b}]8;;\u{7} \u{9b}2J\rover \u{202e}turned\u{0}end";
 
-fn steers(text: &str) -> Option<char> {
+pub fn steers(text: &str) -> Option<char> {
     let steers = |c: &char| {
         (c.is_control() && !"\n\t".contains(*c))
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

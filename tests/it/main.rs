@@ -27,6 +27,7 @@ mod hostile;
 mod init;
 mod interrupted;
 mod launch_state;
+mod logging;
 mod matching;
 mod modules;
 mod nvbench;

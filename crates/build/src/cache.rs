@@ -20,6 +20,7 @@ use system::cache::{Cache, CacheDir, write_atomically};
 use system::error::{Error, Result};
 use system::files;
 use system::temporary::TemporaryDir;
+use tracing::debug;
 
 pub struct Artifacts {
     manifests: CacheDir,
@@ -164,7 +165,9 @@ fn key(
         (&toolchain.nvcc, &toolchain.host_compiler),
         (&toolchain.include, &toolchain.library_dir),
     ))
-    .map_err(|error| Error::environment(format!("key of the build cache: {error}")))?;
+    .map_err(|error| {
+        Error::environment(format!("key of the build cache: {error}")).caused_by(error)
+    })?;
     Ok(blake3::hash(&everything).to_hex().to_string())
 }
 
@@ -197,12 +200,26 @@ impl Artifacts {
         self.manifests
             .places(&manifest_name(key))
             .find_map(|place| {
-                let found = manifest(&place)
-                    .compilations
+                let compilations = manifest(&place).compilations;
+                if compilations.is_empty() {
+                    debug!(?place, "miss: no entry of this key");
+                }
+                let found = compilations
                     .into_iter()
-                    .filter(|compilation| compilation.inputs.hold(files))
+                    .filter(|compilation| {
+                        let changed = compilation.inputs.changed(files);
+                        if let Some(input) = changed {
+                            debug!(?place, input, "miss: an input changed");
+                        }
+                        changed.is_none()
+                    })
                     .find_map(|compilation| {
-                        let object = self.load_object(key, &compilation.artifact)?;
+                        let artifact = compilation.artifact;
+                        let Some(object) = self.load_object(key, &artifact) else {
+                            debug!(?place, artifact, "miss: artifact is gone or damaged");
+                            return None;
+                        };
+                        debug!(?place, artifact, "hit");
                         Some((object, compilation.inputs.files))
                     });
                 found.inspect(|_| self.manifests.touch(&place))
@@ -311,7 +328,7 @@ impl Artifacts {
         );
         manifest.compilations.truncate(KEPT);
         let bytes = serde_json::to_vec(&manifest)
-            .map_err(|error| Error::environment(format!("manifest: {error}")))?;
+            .map_err(|error| Error::environment(format!("manifest: {error}")).caused_by(error))?;
         write_atomically(&file, &bytes)
     }
 

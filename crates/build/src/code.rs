@@ -2,12 +2,13 @@
 //! to the artifacts.
 
 use super::Artifact;
-use super::identity::Cubin;
+use super::identity::{Cubin, CubinError};
 use crate::toolchain::{Disassembler, clean_command};
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, Fault, FaultKind, Seen, Unsupported};
 use sass::Listing;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use system::cache::{Cache, CacheDir, write_atomically};
 use system::error::Result;
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
         let symbols: Vec<&str> = entries.iter().map(|(_, symbol)| symbol.as_str()).collect();
         match self.look_up(path, &symbols, ptx.as_deref()) {
             Ok(facts) => Seen::Got(facts),
-            Err(message) => Seen::Fault(Fault::new(FaultKind::Disassembler, message)),
+            Err(error) => Seen::Fault(Fault::new(FaultKind::Disassembler, error.to_string())),
         }
     }
 
@@ -89,8 +90,8 @@ impl<'a> Reader<'a> {
     pub fn read_kernels(&self, cubin: &[u8], symbols: &[&str]) -> Vec<Seen<CodeFacts>> {
         match self.look_up_kernels(cubin, symbols) {
             Ok(facts) => facts.into_iter().map(Seen::Got).collect(),
-            Err(message) => {
-                let fault = Fault::new(FaultKind::Disassembler, message);
+            Err(error) => {
+                let fault = Fault::new(FaultKind::Disassembler, error.to_string());
                 symbols.iter().map(|_| Seen::Fault(fault.clone())).collect()
             }
         }
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
         &self,
         cubin: &[u8],
         symbols: &[&str],
-    ) -> std::result::Result<Vec<CodeFacts>, String> {
+    ) -> std::result::Result<Vec<CodeFacts>, CodeError> {
         let digest = blake3::hash(cubin);
         let file = |symbol: &str| self.key(&digest, &[symbol], &[]) + ".json";
         let mut known: BTreeMap<&str, CodeFacts> = BTreeMap::new();
@@ -112,10 +113,9 @@ impl<'a> Reader<'a> {
             }
         }
         if !missing.is_empty() {
-            let failed = |error| format!("the machine code cannot be written: {error}");
-            let dir = TemporaryDir::new_in(self.kept.own()).map_err(failed)?;
+            let dir = TemporaryDir::new_in(self.kept.own()).map_err(CodeError::Unwritable)?;
             let path = dir.path().join("kernels.cubin");
-            std::fs::write(&path, cubin).map_err(failed)?;
+            std::fs::write(&path, cubin).map_err(CodeError::Unwritable)?;
             let entries = self.disassemble(&path, cubin, &missing, &Names(Vec::new()))?;
             for (symbol, entry) in missing.into_iter().zip(entries) {
                 let facts = self.keep(&file(symbol), vec![entry])?;
@@ -133,9 +133,12 @@ impl<'a> Reader<'a> {
         cubin: &Path,
         symbols: &[&str],
         ptx: Option<&Path>,
-    ) -> std::result::Result<CodeFacts, String> {
+    ) -> std::result::Result<CodeFacts, CodeError> {
         let read = |path: &Path| {
-            files::read(path, files::made()).map_err(|error| format!("{}: {error}", path.display()))
+            files::read(path, files::made()).map_err(|source| CodeError::File {
+                path: path.to_owned(),
+                source,
+            })
         };
         let bytes = read(cubin)?;
         let ptx = ptx.map(read).transpose()?.unwrap_or_default();
@@ -155,13 +158,17 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn keep(&self, name: &str, entries: Vec<EntryCode>) -> std::result::Result<CodeFacts, String> {
+    fn keep(
+        &self,
+        name: &str,
+        entries: Vec<EntryCode>,
+    ) -> std::result::Result<CodeFacts, CodeError> {
         let facts = CodeFacts {
             disassembler: self.disassembler.version.clone(),
             entries,
             text: BTreeMap::new(),
         };
-        let text = serde_json::to_vec(&facts).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&facts)?;
         // If this fails, the next run asks nvdisasm again.
         let _ = write_atomically(&self.kept.own().join(name), &text);
         Ok(facts)
@@ -188,7 +195,7 @@ impl<'a> Reader<'a> {
         bytes: &[u8],
         symbols: &[&str],
         names: &Names,
-    ) -> std::result::Result<Vec<EntryCode>, String> {
+    ) -> std::result::Result<Vec<EntryCode>, CodeError> {
         let cubin = Cubin::parse(bytes)?;
         let indices: Vec<String> = symbols
             .iter()
@@ -208,11 +215,9 @@ impl<'a> Reader<'a> {
             file: None,
         };
         let ended = process::run_confined(command, &rules, DEADLINE, MOST_OUTPUT);
-        let ended = ended
-            .map_err(|error| format!("nvdisasm: {error}"))?
-            .ok_or_else(|| format!("nvdisasm did not finish within {} s", DEADLINE.as_secs()))?;
+        let ended = ended.map_err(CodeError::Start)?.ok_or(CodeError::Late)?;
         if !ended.status.success() {
-            return Err(format!("nvdisasm {}", ended.failure()));
+            return Err(CodeError::Failed(ended.failure()));
         }
         let listing = Listing::parse(&ended.log);
         symbols
@@ -220,13 +225,34 @@ impl<'a> Reader<'a> {
             .map(|symbol| {
                 let section = listing
                     .section(symbol)
-                    .ok_or_else(|| format!("nvdisasm shows no code of {symbol}"))?;
+                    .ok_or_else(|| CodeError::Absent((*symbol).to_owned()))?;
                 let mut entry = sass::entry(section);
                 names.apply(&mut entry);
                 Ok(entry)
             })
             .collect()
     }
+}
+
+/// Why there is no listing of a cubin.
+#[derive(Debug, thiserror::Error)]
+enum CodeError {
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Cubin(#[from] CubinError),
+    #[error("nvdisasm: {0}")]
+    Start(#[source] io::Error),
+    #[error("nvdisasm did not finish within {} s", DEADLINE.as_secs())]
+    Late,
+    #[error("nvdisasm {0}")]
+    Failed(String),
+    #[error("nvdisasm shows no code of {0}")]
+    Absent(String),
+    #[error("the machine code cannot be written: {0}")]
+    Unwritable(#[source] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
 /// The names of source files in the line tables of the PTX, which have no paths of this machine. The line tables of

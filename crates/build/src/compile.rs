@@ -8,7 +8,7 @@ use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
 use super::entry::{self, Named, Unresolved};
 use super::files::lexical;
 use super::header::TOOLKIT;
-use super::identity::{self, Cubin};
+use super::identity::{self, Cubin, CubinError};
 use super::missing::{find_remedies, missing_header};
 use super::ptxas::PtxasReport;
 use super::refused;
@@ -947,7 +947,7 @@ impl<'a> Machine<'a> {
         cubin: &Cubin,
         entries: &[EntryFacts],
         filled: &[String],
-    ) -> std::result::Result<String, String> {
+    ) -> std::result::Result<String, CubinError> {
         let mut digest = blake3::Hasher::new();
         match self.host {
             None => {
@@ -1032,7 +1032,9 @@ fn entries_by_ptxas(
 }
 
 fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) -> Entries {
-    let refused = |message: String| fault(FaultKind::Compile, message);
+    fn refused(message: impl std::fmt::Display) -> Fault {
+        fault(FaultKind::Compile, message.to_string())
+    }
     let (found, wanted) = (cubin.capability().map_err(refused)?, unit.id.arch);
     if found != (wanted.major, wanted.minor) {
         let (major, minor) = found;
@@ -1055,8 +1057,8 @@ fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) ->
         .collect()
 }
 
-fn not_found(message: String) -> Fault {
-    fault(FaultKind::EntryNotFound, message)
+fn not_found(message: impl std::fmt::Display) -> Fault {
+    fault(FaultKind::EntryNotFound, message.to_string())
 }
 
 /// Returns names and symbols of a unit's entries, in their order. The first entry has the marker number `first`.

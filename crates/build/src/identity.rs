@@ -23,7 +23,25 @@ use std::collections::{BTreeMap, BTreeSet};
 type Elf<'data> = ElfFile64<'data, LittleEndian>;
 type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Sym<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
-type Result<T> = std::result::Result<T, String>;
+type Result<T> = std::result::Result<T, CubinError>;
+
+/// Why a cubin does not say what it executes.
+#[derive(Debug, thiserror::Error)]
+pub enum CubinError {
+    #[error("the cubin cannot be read: {0}")]
+    Unreadable(#[from] object::Error),
+    #[error("the host object cannot be read: {0}")]
+    UnreadableHost(#[source] object::Error),
+    /// It lacks something, or contradicts itself.
+    #[error("{0}")]
+    Unsuitable(String),
+}
+
+impl From<String> for CubinError {
+    fn from(why: String) -> Self {
+        Self::Unsuitable(why)
+    }
+}
 
 /// The ELF file with machine code for one architecture.
 pub struct Cubin<'data> {
@@ -45,9 +63,9 @@ impl<'data> Cubin<'data> {
     /// # Errors
     /// Returns an error if it is no ELF file of 64 bits.
     pub fn parse(bytes: &'data [u8]) -> Result<Self> {
-        Elf::parse(bytes)
-            .map(|elf| Self { elf })
-            .map_err(|error| format!("the cubin cannot be read: {error}"))
+        Ok(Self {
+            elf: Elf::parse(bytes)?,
+        })
     }
 
     /// Returns true if functions of it are still to be linked. Then it does not hold everything that an entry executes,
@@ -103,7 +121,7 @@ impl<'data> Cubin<'data> {
         let mut symbols = self.elf.symbols();
         symbols
             .find(|symbol| is_entry(symbol) && symbol.name() == Ok(entry))
-            .ok_or_else(|| format!("the cubin has no entry {entry}"))
+            .ok_or_else(|| format!("the cubin has no entry {entry}").into())
     }
 
     /// Returns the place of an entry in the symbol table.
@@ -127,7 +145,7 @@ impl<'data> Cubin<'data> {
         walk.function(&symbol)?;
         // Banks of the whole module (3: `__constant__`, 4: addresses) are included, because code reads them by offset.
         for section in self.elf.sections() {
-            let name = text(section.name())?;
+            let name = section.name()?;
             if let Some(bank) = name.strip_prefix(".nv.constant")
                 && bank.bytes().all(|byte| byte.is_ascii_digit())
             {
@@ -153,14 +171,12 @@ impl Cubin<'_> {
             7 => flags & 0xff,
             8 => flags >> 8 & 0xffff,
             other => {
-                return Err(format!(
-                    "the cubin has an unknown version of the ABI: {other}"
-                ));
+                return Err(format!("the cubin has an unknown version of the ABI: {other}").into());
             }
         };
         match (u8::try_from(number / 10), number % 10) {
             (Ok(major), minor) if major > 0 => Ok((major, minor as u8)),
-            _ => Err(format!("the cubin is for sm_{number}, which is none")),
+            _ => Err(format!("the cubin is for sm_{number}, which is none").into()),
         }
     }
 
@@ -174,7 +190,7 @@ impl Cubin<'_> {
             let Some(section) = self.elf.section_by_name(".nv.info") else {
                 return Ok(None);
             };
-            let mut attributes = Attributes(text(section.data())?);
+            let mut attributes = Attributes(section.data()?);
             let found = attributes.find_map(|attribute| {
                 let (index, rest) = attribute.value.split_first_chunk::<4>()?;
                 let is_own = u32::from_le_bytes(*index) as usize == symbol.index().0;
@@ -209,7 +225,7 @@ impl Cubin<'_> {
         let shared = size_of(".nv.shared").saturating_sub(reserved);
         let mut barriers = 0;
         if let Some(section) = self.elf.section_by_name(&format!(".nv.info.{entry}")) {
-            barriers = Attributes(text(section.data())?)
+            barriers = Attributes(section.data()?)
                 .filter(|attribute| attribute.kind == Attribute::BARRIERS)
                 .filter_map(|attribute| attribute.value.first().copied())
                 .map(u32::from)
@@ -234,10 +250,6 @@ impl Cubin<'_> {
 
 fn is_entry(symbol: &Sym) -> bool {
     symbol.elf_symbol().st_other.0 & STO_CUDA_ENTRY != 0 && !symbol.is_undefined()
-}
-
-fn text<T>(read: object::read::Result<T>) -> Result<T> {
-    read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
 /// Identifies what the simulator executes of a module, and which of its symbols are `called`: entries, and variables that the host fills. The
@@ -372,17 +384,17 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             return Ok(());
         }
         let SymbolSection::Section(code) = symbol.section() else {
-            return Err("a function of the cubin is in no section".to_owned());
+            return Err("a function of the cubin is in no section".to_owned().into());
         };
-        let name = text(symbol.name())?;
+        let name = symbol.name()?;
         self.number(symbol.address());
         self.number(symbol.size());
         self.launch_attributes(symbol.index())?;
-        self.section(&text(self.elf.section_by_index(code))?)?;
+        self.section(&self.elf.section_by_index(code)?)?;
         let suffix = format!(".{name}");
         let mut own = BTreeMap::new();
         for section in self.elf.sections() {
-            let full = text(section.name())?;
+            let full = section.name()?;
             if let Some(kind) = full.strip_suffix(&suffix)
                 && kind.starts_with(".nv.")
                 // From Blackwell on, a file contains the code a second time, in an encoding for other chips of the
@@ -397,7 +409,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         for (kind, section) in own {
             self.bytes(kind.as_bytes());
             if kind == ".nv.info" {
-                self.attributes(text(section.data())?);
+                self.attributes(section.data()?);
             } else {
                 self.section(&section)?;
             }
@@ -410,7 +422,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         let Some(section) = self.elf.section_by_name(".nv.info") else {
             return Ok(());
         };
-        for attribute in Attributes(text(section.data())?) {
+        for attribute in Attributes(section.data()?) {
             if let Some((index, rest)) = attribute.value.split_first_chunk::<4>()
                 && attribute.format == Attribute::SIZED
                 && u32::from_le_bytes(*index) as usize == function.0
@@ -447,23 +459,22 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
     }
 
     fn range(&mut self, section: &Section<'data, '_>, start: u64, size: u64) -> Result<()> {
-        let end = start
-            .checked_add(size)
-            .ok_or("a symbol of the cubin ends beyond its section")?;
+        let beyond = || "a symbol of the cubin ends beyond its section".to_owned();
+        let end = start.checked_add(size).ok_or_else(beyond)?;
         let header = section.elf_section_header();
         // The upper bits of the flags are CUDA's (barriers); the info holds the register count.
         self.number(header.sh_flags.get(LittleEndian).0 >> 20);
         self.number(u64::from(header.sh_info.get(LittleEndian) >> 24));
         self.number(size);
-        let data = text(section.data())?;
+        let data = section.data()?;
         if !data.is_empty() {
             let (start, end) = (usize::try_from(start), usize::try_from(end));
             let (Ok(start), Ok(end)) = (start, end) else {
-                return Err("a section of the cubin is larger than memory".to_owned());
+                return Err("a section of the cubin is larger than memory"
+                    .to_owned()
+                    .into());
             };
-            let part = data
-                .get(start..end)
-                .ok_or("a symbol of the cubin ends beyond its section")?;
+            let part = data.get(start..end).ok_or_else(beyond)?;
             self.bytes(part);
         }
         let mut relocations: Vec<_> = section
@@ -479,7 +490,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             self.number(relocation.addend() as u64);
             match relocation.target() {
                 RelocationTarget::Symbol(index) => {
-                    self.target(&text(self.elf.symbol_by_index(index))?)?;
+                    self.target(&self.elf.symbol_by_index(index)?)?;
                 }
                 RelocationTarget::Section(index) => self.section_at(index)?,
                 _ => self.number(u64::MAX),
@@ -489,7 +500,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
     }
 
     fn section_at(&mut self, index: SectionIndex) -> Result<()> {
-        let section = text(self.elf.section_by_index(index))?;
+        let section = self.elf.section_by_index(index)?;
         self.section(&section)
     }
 
@@ -500,7 +511,7 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             (_, SymbolSection::Section(index)) => self.variable(symbol, index),
             // The symbol is undefined, and the driver supplies it by its name (`vprintf`, `malloc`).
             _ => {
-                self.bytes(text(symbol.name_bytes())?);
+                self.bytes(symbol.name_bytes()?);
                 Ok(())
             }
         }
@@ -511,11 +522,11 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
         if !self.meet(Thing::Variable(symbol.index().0)) {
             return Ok(());
         }
-        let name = text(symbol.name())?;
+        let name = symbol.name()?;
         let name = self.names.name(name).to_owned();
         self.bytes(name.as_bytes());
         self.range(
-            &text(self.elf.section_by_index(section))?,
+            &self.elf.section_by_index(section)?,
             symbol.address(),
             symbol.size(),
         )
@@ -573,7 +584,7 @@ impl<'a> Iterator for Attributes<'a> {
 /// # Errors
 /// Returns an error if it is no ELF file of 64 bits.
 pub fn host_identity(object: &[u8], cubin: &Cubin) -> Result<[u8; 32]> {
-    let unreadable = |error| format!("the host object cannot be read: {error}");
+    let unreadable = CubinError::UnreadableHost;
     let elf = Elf::parse(object).map_err(unreadable)?;
     let symbols = elf.symbols().filter_map(|symbol| symbol.name().ok());
     let sections = elf.sections().filter_map(|section| section.name().ok());

@@ -78,17 +78,30 @@ impl Dependencies {
         Some(inputs)
     }
 
-    /// Returns true if all inputs are unchanged.
-    pub fn hold(&self, files: &Files) -> bool {
-        self.files
+    /// Returns an input that changed: a file, or the directory of a file that is new there. Returns `None` if all are
+    /// unchanged.
+    pub fn changed(&self, files: &Files) -> Option<&str> {
+        let is_new = |dir: &str, names: &BTreeSet<String>| {
+            files
+                .names(dir)
+                .is_some_and(|there| names.iter().any(|name| there.contains(name.as_str())))
+        };
+        let other = self
+            .files
             .iter()
-            .all(|(file, digest)| files.digest(file).as_ref() == Some(digest))
-            && self.absent.iter().all(|(dir, names)| {
-                files
-                    .names(dir)
-                    .is_none_or(|there| names.iter().all(|name| !there.contains(name.as_str())))
+            .find(|(file, digest)| files.digest(file).as_ref() != Some(digest));
+        other
+            .map(|(file, _)| file)
+            .or_else(|| {
+                Some(
+                    self.absent
+                        .iter()
+                        .find(|(dir, names)| is_new(dir, names))?
+                        .0,
+                )
             })
-            && self.present.iter().all(|file| files.exists(file))
+            .or_else(|| self.present.iter().find(|file| !files.exists(file)))
+            .map(String::as_str)
     }
 
     /// Records the topmost part of `dir/name` that is missing. Returns false if nothing is missing.

@@ -35,6 +35,7 @@ use self::compile::{Compiled, Outcome, Workshop};
 pub use self::entry::as_written;
 use self::files::Files;
 pub use self::header::{TOOLKIT, in_toolkit, is_of_system};
+pub use self::identity::CubinError;
 use self::inputs::Dependencies;
 use self::search::SearchList;
 use crate::apart::FileRead;
@@ -51,6 +52,7 @@ use system::error::{Error, Result};
 use system::process::confine::Hidden;
 use system::sources;
 use system::temporary::TemporaryDir;
+use tracing::{debug, debug_span};
 
 /// The outcome of building one unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +143,7 @@ impl Artifact {
 ///
 /// # Errors
 /// Returns an error if the bytes are no cubin.
-pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
+pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, CubinError> {
     let cubin = identity::Cubin::parse(cubin)?;
     Ok(cubin
         .written()
@@ -238,6 +240,7 @@ pub fn build_all(
         .build()
         .map_err(|error| {
             Error::environment(format!("the compiler threads cannot be started: {error}"))
+                .caused_by(error)
         })?;
     let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
         let found: Vec<_> = calls
@@ -398,6 +401,15 @@ const TICK: Duration = Duration::from_millis(20);
 impl Builder<'_> {
     fn find(&self, call: &SameCall) -> Option<Vec<(usize, Built)>> {
         let started = Instant::now();
+        let unit = call.first.1;
+        let _span = debug_span!("find_build", unit = %unit.id).entered();
+        debug!(
+            key = call.key,
+            source = unit.source,
+            arguments = ?NvccCall::for_unit(unit).args,
+            compiler = self.building.toolchain.facts.version,
+            "request"
+        );
         let (stored, digests) = self.artifacts.find(&call.key, &self.files)?;
         let read = files_read(&self.files, digests);
         let made = Made {
@@ -410,15 +422,18 @@ impl Builder<'_> {
 
     fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
         let started = Instant::now();
+        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
+        let ids: Vec<String> = units.iter().map(|unit| unit.id.to_string()).collect();
+        let _span = debug_span!("compile", units = ?ids).entered();
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
                 self.scratch.display()
             ))
+            .caused_by(error)
         })?;
         let before = SystemTime::now();
         std::thread::sleep(TICK);
-        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
         let shop = Workshop {
             root: self.building.root,
             toolchain: self.building.toolchain,
@@ -489,6 +504,7 @@ impl Builder<'_> {
             let scratch = shop.scratch.join("in-sight");
             std::fs::create_dir(&scratch).map_err(|error| {
                 Error::environment(format!("the compiler: {}: {error}", scratch.display()))
+                    .caused_by(error)
             })?;
             let shop = Workshop {
                 hidden: None,
@@ -558,6 +574,8 @@ impl Builder<'_> {
             read,
             unlisted,
         };
+        let is_built = first.artifact.is_some();
+        debug!(unit = %call.first.1.id, is_built, cached, millis, "build ended");
         let again = Built {
             cached: true,
             millis: 0,
@@ -613,6 +631,9 @@ impl Builder<'_> {
         let reusable = settled
             .then(|| self.dependencies(unit, included, &now))
             .flatten();
+        if reusable.is_none() {
+            debug!(unit = %unit.id, settled, "not kept: its inputs are not all known");
+        }
         Inputs {
             included: included.to_vec(),
             reusable,

@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use system::cache::{Cache, CacheDir, sealed, write_atomically};
 use system::error::Result;
 use system::files;
+use tracing::debug;
 
 /// The place of the right answer for one case and seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,8 +129,17 @@ impl References {
             let key = self.key(case, seed, view, program.as_ref())?;
             if let Some(path) = self.dir.places(&key).find(|path| self.is_good(path)) {
                 self.dir.touch(&path);
+                debug!(case = %case.id, seed, ?path, "hit: reference is kept");
                 return Ok(path);
             }
+            debug!(
+                case = %case.id,
+                seed,
+                key,
+                program = program.as_ref().map(|program| program.identity.as_str()),
+                damaged = self.dir.places(&key).any(|path| path.exists()),
+                "miss: reference is computed"
+            );
             let inputs = match made.take() {
                 Some(inputs) => inputs,
                 None => inputs::generate(case, seed)
@@ -274,6 +284,7 @@ pub enum Unreadable {
     #[error("{path}: {error}")]
     Io {
         path: PathBuf,
+        #[source]
         error: std::io::Error,
     },
     #[error("{path} is cut short or was changed; the next run computes it again")]

@@ -117,8 +117,9 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
         tensor,
         seed,
     };
-    let text = serde_json::to_vec(&key)
-        .map_err(|error| Error::environment(format!("{}: {error}", tensor.name)))?;
+    let text = serde_json::to_vec(&key).map_err(|error| {
+        Error::environment(format!("{}: {error}", tensor.name)).caused_by(error)
+    })?;
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 

@@ -83,9 +83,11 @@ impl Spanned<AcceptedEntry> {
 pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let text = match files::read_text(&loaded.root.join(ACCEPTED), files::WRITTEN) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => {
-            read.map_err(|error| Error::usage(format!("cannot be read: {error}")).at(ACCEPTED))?
-        }
+        read => read.map_err(|error| {
+            Error::usage(format!("cannot be read: {error}"))
+                .caused_by(error)
+                .at(ACCEPTED)
+        })?,
     };
     parse(&text, loaded).map_err(Error::Usage)
 }

@@ -9,6 +9,7 @@ use check::cache::Answer;
 use judge::{Admission, Stage};
 use model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 use run::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
+use tracing::debug;
 
 type Tried = std::result::Result<CheckJob, SkipReason>;
 
@@ -74,6 +75,7 @@ fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> Asked<'a> {
         .iter()
         .zip(admissions)
         .map(|(case, admission)| {
+            log_admission(&case.id, &admission);
             case.seeds
                 .iter()
                 .map(|&seed| match &admission {
@@ -84,6 +86,13 @@ fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> Asked<'a> {
         })
         .collect();
     (plan.cases.iter().collect(), tried)
+}
+
+/// Reports why the judge does not let a case run.
+pub(super) fn log_admission(case: &CaseId, admission: &Admission) {
+    if let Admission::No { reason } = admission {
+        debug!(%case, reason = reason.code(), "case not admitted");
+    }
 }
 
 /// Computes the references of the cases that the base needs, and makes their jobs. `None` where there is no base.

@@ -41,6 +41,7 @@ use std::time::Instant;
 use system::cache::Cache;
 use system::error::Result;
 use took::milliseconds;
+use tracing::{info, info_span};
 use work::Work;
 
 /// Runs a change: builds both sides, then checks every case on the GPU, simulates it for races and stray accesses, and
@@ -56,34 +57,58 @@ pub fn run(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let began = device.began;
-    let planned = plan::plan(request, change, cache, on)?;
+    let planned = stage("plan", || plan::plan(request, change, cache, on))?;
     let Prepared {
         mut work,
         mut record,
         mut crews,
         reads,
         started_meanwhile,
-    } = prepare::prepare(request, &planned, device, cache, on)?;
-    compare_sides(request, &planned, &work, &mut record, cache, on);
+    } = stage("prepare", || {
+        prepare::prepare(request, &planned, device, cache, on)
+    })?;
+    info!(
+        commit = planned.commit,
+        compiler = planned.toolchain.facts.version,
+        nvcc = ?planned.toolchain.nvcc,
+        device = ?record.environment.device,
+        cases = record.plan.cases.len(),
+        compiled = record.costs.compiled,
+        cached = record.costs.cached,
+        "prepared"
+    );
+    stage("compare sides", || {
+        compare_sides(request, &planned, &work, &mut record, cache, on);
+    });
     planned.refuse_crossing(&reads)?;
     if record.environment.device.got().is_some() {
         let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);
-        check::check_all(&planned, &mut work, &mut crews, &mut record, on);
+        stage("check", || {
+            check::check_all(&planned, &mut work, &mut crews, &mut record, on);
+        });
         if request.simulate_beside_gpu {
             let results = Results::open(cache, &record.environment.started, request.fresh)?;
-            simulate::simulate_beside_gpu(&planned, &work, &results, &mut record, on)?;
+            stage("simulate", || {
+                simulate::simulate_beside_gpu(&planned, &work, &results, &mut record, on)
+            })?;
         }
-        time::time_all(&work, &planned.root, crews.first(), &mut record, on);
+        stage("time", || {
+            time::time_all(&work, &planned.root, crews.first(), &mut record, on);
+        });
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
         if record.plan.profiling.is_some() {
             // The profiler starts a worker of its own, and needs the GPU to be free.
             crews.retire();
-            profile::profile_all(&planned, &work, &mut record, on);
+            stage("profile", || {
+                profile::profile_all(&planned, &work, &mut record, on);
+            });
         }
     } else if record.environment.simulator.is_some() {
         let results = Results::open(cache, &record.environment.started, request.fresh)?;
-        simulate::simulate_all(&planned, &mut work, &results, &mut record, on)?;
+        stage("simulate", || {
+            simulate::simulate_all(&planned, &mut work, &results, &mut record, on)
+        })?;
     }
     // References that no comparison needed were built since.
     planned.refuse_crossing(&reads)?;
@@ -95,6 +120,11 @@ pub fn run(
     record.costs.gpu_ms = milliseconds(spent.device);
     record.costs.total_ms = milliseconds(began.elapsed());
     Ok(record)
+}
+
+/// Does the work of a stage. The log has its name and how long it took.
+fn stage<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    info_span!("stage", name).in_scope(work)
 }
 
 /// Adds what both sides show without running: the machine code that differs, and what the base's references answer to

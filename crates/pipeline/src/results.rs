@@ -18,6 +18,7 @@ use std::time::Duration;
 use system::cache::{Cache, CacheDir, sealed, write_atomically};
 use system::error::Result;
 use system::files;
+use tracing::debug;
 
 const MAGIC: sealed::Magic = b"gatekeeper simulated/1\n";
 
@@ -165,16 +166,34 @@ impl Results {
             asked,
         };
         let text = serde_json::to_vec(&question).ok()?;
-        Some(ResultKey(blake3::hash(&text).to_hex().to_string()))
+        let key = blake3::hash(&text).to_hex().to_string();
+        debug!(
+            key,
+            case = %case.id,
+            seed,
+            limit,
+            program = self.program,
+            ptx = question.code.ptx,
+            "question of a simulation"
+        );
+        Some(ResultKey(key))
     }
 
     pub fn find(&self, key: &ResultKey) -> Option<KeptResult> {
         if self.is_fresh {
+            debug!(key = key.0, "miss: the run is fresh");
             return None;
         }
         self.dir.places(&key.0).find_map(|place| {
-            let bytes = files::read(&place, files::made()).ok()?;
-            let kept = open(key, &bytes)?;
+            let Ok(bytes) = files::read(&place, files::made()) else {
+                debug!(?place, "miss: no entry of this key");
+                return None;
+            };
+            let Some(kept) = open(key, &bytes) else {
+                debug!(?place, "miss: the entry is damaged");
+                return None;
+            };
+            debug!(?place, since = kept.since, "hit");
             self.dir.touch(&place);
             Some(kept)
         })

@@ -2,6 +2,7 @@
 //! those within the budget, all seeds, on all cores. What an earlier run has simulated is not simulated again.
 
 use super::answers::Answers;
+use super::check::log_admission;
 use super::plan::Planned;
 use super::results::{Asked, KeptResult, ResultKey, Results};
 use super::took::{Meter, milliseconds};
@@ -135,6 +136,7 @@ fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)
     plan.cases
         .iter()
         .zip(admissions)
+        .inspect(|(case, admission)| log_admission(&case.id, admission))
         .map(|(case, admission)| match admission {
             Admission::No { .. } => (case, Some(SkipReason::NotRun(NotRun::EarlierStage))),
             Admission::Yes => (case, None),

@@ -5,12 +5,13 @@ use super::took::milliseconds;
 use super::work::{SkipReason, Work};
 use crate::event::{Event, Phase};
 use judge::{RivalTask, RivalTurn, Timing};
-use model::{Case, CaseId, Evidence, Plan, Record, Rival, Seen};
+use model::{Case, CaseId, Evidence, Facet, Plan, Question, Record, Rival, Rule, Seen};
 use run::rivals::{Asked, Rivals, Setting};
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tracing::{Level, debug};
 
 pub fn time_all(
     work: &Work,
@@ -30,6 +31,7 @@ pub fn time_all(
     // The judge bounds the processes of each case, and every answer brings at least one nearer to its bound.
     loop {
         let mut due = stage.find_due(record);
+        stage.log_looks(record, &due);
         if due.is_empty() {
             break;
         }
@@ -86,6 +88,34 @@ impl TimeStage<'_> {
             .collect()
     }
 
+    /// Reports what the gates on times say of the processes so far, and which cases need more. The judge is asked again
+    /// for that, so it happens only where it is seen.
+    fn log_looks(&self, record: &Record, due: &[Due]) {
+        if !tracing::enabled!(Level::DEBUG) {
+            return;
+        }
+        let verdicts = judge::judge(record).verdicts.into_iter();
+        for verdict in verdicts.filter(|verdict| is_on_times(&verdict.question)) {
+            debug!(
+                subject = %verdict.subject,
+                effort = ?verdict.effort,
+                change = ?verdict.change,
+                interval = ?verdict.interval,
+                outcome = %verdict.outcome,
+                reason = ?verdict.reason,
+                "look"
+            );
+        }
+        for Due {
+            case,
+            timing,
+            processes,
+        } in due
+        {
+            debug!(%case, ?timing, processes, "needs more processes");
+        }
+    }
+
     /// Runs one fresh process over all of these cases, and one of each rival.
     fn take_round(&mut self, crew: &mut Crew, record: &Record, due: &[Due]) -> Vec<Evidence> {
         let stepped = |what: String| {
@@ -137,6 +167,10 @@ impl TimeStage<'_> {
         }
         evidence
     }
+}
+
+fn is_on_times(question: &Question) -> bool {
+    matches!(question, Question::Gate(Rule::Limit { metric, .. }) if metric.facet() == Facet::Times)
 }
 
 fn next_rivals<'a>(record: &'a Record, due: &[Due]) -> Vec<RivalTurn<'a>> {

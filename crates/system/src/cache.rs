@@ -13,6 +13,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use tracing::debug;
 
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -82,10 +83,12 @@ impl Cache {
                     .help("set GATEKEEPER_CACHE to a directory that can be written")
             })?;
         let cache = Self::at(&root)?;
-        match from(SHARED) {
-            Some(shared) => cache.with_shared(&shared),
-            None => Ok(cache),
-        }
+        let cache = match from(SHARED) {
+            Some(shared) => cache.with_shared(&shared)?,
+            None => cache,
+        };
+        debug!(own = ?cache.root, shared = ?cache.shared, "cache opened");
+        Ok(cache)
     }
 
     /// Opens the cache in a directory.

@@ -1,6 +1,7 @@
 //! Errors that end a command before it has a verdict. Faults of a kernel are evidence, and not errors.
 
 use std::fmt;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub enum Error {
@@ -21,7 +22,21 @@ pub struct Diagnostic {
     pub key: Option<String>,
     /// Ways out, one on each line.
     pub help: Vec<String>,
+    /// The error that the problem comes from, if it was another one. The message says what it says.
+    pub source: Option<Source>,
 }
+
+/// The source of an error, for a log. What a problem says does not depend on it, so all sources are equal.
+#[derive(Clone, Debug)]
+pub struct Source(Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for Source {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Source {}
 
 impl Diagnostic {
     pub fn new(message: impl Into<String>) -> Self {
@@ -69,6 +84,15 @@ impl Error {
         self.with(|diagnostic| diagnostic.help(help))
     }
 
+    /// Keeps the error that this one was made from.
+    #[must_use]
+    pub fn caused_by(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.with(|diagnostic| Diagnostic {
+            source: Some(Source(Arc::new(source))),
+            ..diagnostic
+        })
+    }
+
     fn with(self, more: impl FnOnce(Diagnostic) -> Diagnostic) -> Self {
         match self {
             Self::Usage(diagnostic) => Self::Usage(more(diagnostic)),
@@ -104,6 +128,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let Source(source) = self.diagnostic().source.as_ref()?;
+        Some(source.as_ref())
+    }
+}
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -64,8 +64,9 @@ fn version(nvcc: &Toolchain, others: [&Toolchain; 3]) -> String {
 }
 
 fn real(path: &Path) -> Result<PathBuf> {
-    path.canonicalize()
-        .map_err(|error| Error::environment(format!("{} is not there: {error}", path.display())))
+    path.canonicalize().map_err(|error| {
+        Error::environment(format!("{} is not there: {error}", path.display())).caused_by(error)
+    })
 }
 
 /// Returns the directory that has `bin/cicc` and `libdevice`: `nvvm` in NVIDIA's layout, `/usr/lib/nvidia-cuda-toolkit` in
@@ -99,6 +100,7 @@ impl Places {
         if !home.exists() {
             self.link_in(&dir, &home).map_err(|error| {
                 Error::environment(format!("{} cannot be written: {error}", home.display()))
+                    .caused_by(error)
             })?;
         }
         drop(lock);

@@ -58,6 +58,7 @@ impl ProgramDigests {
     pub fn digest(&mut self, file: &Path) -> Result<String> {
         let unreadable = |error: std::io::Error| {
             Error::environment(format!("{} cannot be read: {error}", file.display()))
+                .caused_by(error)
         };
         let meta = file.metadata().map_err(unreadable)?;
         let now = FileDigest {
@@ -102,8 +103,9 @@ impl ProgramDigests {
         let dir = cache.dir(DIR)?;
         write_atomically(
             &dir.join(Self::FILE),
-            &serde_json::to_vec(self)
-                .map_err(|error| Error::environment(format!("digests of programs: {error}")))?,
+            &serde_json::to_vec(self).map_err(|error| {
+                Error::environment(format!("digests of programs: {error}")).caused_by(error)
+            })?,
         )
     }
 }

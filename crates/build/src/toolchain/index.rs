@@ -105,7 +105,8 @@ pub(super) fn ask(
         } else {
             format!("{NVCC}=={version}")
         });
-    output_of(command).map_err(|why| {
+    output_of(command).map_err(|error| {
+        let why = error.to_string();
         if is_answer(&why) {
             no_such(version)
         } else {
@@ -189,7 +190,7 @@ fn offered_by(python: &Path) -> std::result::Result<Vec<String>, String> {
         "versions",
         NVCC,
     ]);
-    let log = output_of(command).map_err(|why| last_lines(&why).to_owned())?;
+    let log = output_of(command).map_err(|error| last_lines(&error.to_string()).to_owned())?;
     let mut versions = versions_in(&log)
         .ok_or_else(|| format!("pip printed no versions: {}", last_lines(&log)))?;
     versions.sort_by(|a, b| compare_versions(b, a));

@@ -215,7 +215,7 @@ pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()
 pub(super) fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
     let file = dir.join("install.lock");
     let unusable = |error: std::io::Error| {
-        Error::environment(format!("{} cannot be locked: {error}", file.display()))
+        Error::environment(format!("{} cannot be locked: {error}", file.display())).caused_by(error)
     };
     let lock = File::options()
         .create(true)
@@ -252,6 +252,7 @@ impl Package {
                 self.what,
                 dir.display()
             ))
+            .caused_by(error)
             .help("set GATEKEEPER_CACHE to a directory with 500 MB free")
         };
         // Left by an install that was killed: the lock is ours, so none is in use.
@@ -290,7 +291,7 @@ impl Package {
         };
         list(&new, &new, &mut complete.files).map_err(unwritable)?;
         let marker = serde_json::to_vec(&complete)
-            .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
+            .map_err(|error| Error::environment(format!("{MARKER}: {error}")).caused_by(error))?;
         std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
         if !self.is_complete(&new) {
             return Err(Error::environment(format!(
@@ -341,7 +342,7 @@ impl Installer {
             pip.args(["-m", "pip", "--version"]);
             match output_of(pip) {
                 Ok(_) => return Ok(Self::Pip(python)),
-                Err(why) => drop(first.get_or_insert((python, why))),
+                Err(error) => drop(first.get_or_insert((python, error.to_string()))),
             }
         }
         if let Some(uv) = search.program("uv") {

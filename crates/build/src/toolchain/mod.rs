@@ -346,17 +346,30 @@ pub fn clean_command(program: &Path) -> Command {
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 
+/// Why a tool does not say what it is.
+#[derive(Debug, thiserror::Error)]
+enum ToolError {
+    #[error("{how}: {log}")]
+    Failed { how: String, log: String },
+    #[error("it did not finish within {} s", DEADLINE.as_secs())]
+    Late,
+    #[error("{0}")]
+    Start(#[source] std::io::Error),
+    /// Its answer lacks what was asked for.
+    #[error("{0}")]
+    Answer(String),
+}
+
 /// Returns the output of a tool that ends quickly, both streams, because nvcc writes its dry run to stderr.
-fn output_of(command: Command) -> std::result::Result<String, String> {
+fn output_of(command: Command) -> std::result::Result<String, ToolError> {
     match process::run(command, DEADLINE, MOST_OUTPUT) {
         Ok(Some(ended)) if ended.status.success() => Ok(ended.log),
-        Ok(Some(ended)) => Err(format!(
-            "{}: {}",
-            process::how(ended.status),
-            ended.log.trim()
-        )),
-        Ok(None) => Err(format!("it did not finish within {} s", DEADLINE.as_secs())),
-        Err(error) => Err(error.to_string()),
+        Ok(Some(ended)) => Err(ToolError::Failed {
+            how: process::how(ended.status),
+            log: ended.log.trim().to_owned(),
+        }),
+        Ok(None) => Err(ToolError::Late),
+        Err(error) => Err(ToolError::Start(error)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::digests::ProgramDigests;
 use super::releases::{SUPPORTED, is_supported};
-use super::{PROVIDED, Toolchain, compiler, output_of};
+use super::{PROVIDED, ToolError, Toolchain, compiler, output_of};
 use model::CompilerFacts;
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
@@ -11,9 +11,10 @@ use system::process::helper::is_executable;
 
 /// Returns the version of nvcc, such as `13.0.88`.
 pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
-    let broken = |why: String| {
+    let broken = |why: ToolError| {
         Error::environment(format!("{} does not work: {why}", nvcc.display()))
             .help("repair it, take it off PATH, or run with --provision")
+            .caused_by(why)
     };
     let text = output_of(compiler(nvcc, &["--version"])).map_err(broken)?;
     text.lines()
@@ -24,7 +25,12 @@ pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
             version.starts_with(|c: char| c.is_ascii_digit())
                 && version.chars().all(|c| c.is_ascii_digit() || c == '.')
         })
-        .ok_or_else(|| broken(format!("no version in `nvcc --version`: {}", text.trim())))
+        .ok_or_else(|| {
+            broken(ToolError::Answer(format!(
+                "no version in `nvcc --version`: {}",
+                text.trim()
+            )))
+        })
 }
 
 /// Identifies the compiler.
@@ -58,6 +64,7 @@ pub(super) fn probe(
                 nvcc.display(),
                 file.display()
             ))
+            .caused_by(error)
             .help("install the whole toolkit, or run with --provision")
         })?;
         digest.update(name.as_bytes());
@@ -83,19 +90,20 @@ pub(super) fn probe(
 }
 
 fn host_version(program: &Path) -> Result<String> {
-    let broken = |why: String| {
+    let broken = |why: ToolError| {
         Error::environment(format!(
             "the host compiler {} does not work: {why}",
             program.display()
         ))
         .help("install a C++ compiler, or set NVCC_CCBIN to the path of one")
+        .caused_by(why)
     };
     let text = output_of(compiler(program, &["--version"])).map_err(broken)?;
     text.lines()
         .next()
         .map(|line| line.trim().to_owned())
         .filter(|line| !line.is_empty())
-        .ok_or_else(|| broken("`--version` prints nothing".to_owned()))
+        .ok_or_else(|| broken(ToolError::Answer("`--version` prints nothing".to_owned())))
 }
 
 /// The places of a toolkit's parts, as nvcc itself names them. Distributions put a wrapper on PATH and the rest elsewhere,
@@ -116,11 +124,12 @@ impl ToolkitLayout {
     /// Asks nvcc. Releases differ in what they print: `CICC_PATH` comes with 12.5, and before it cicc is found by `PATH`.
     /// Debian's nvcc prints no `TOP`, because its toolkit is spread over /usr.
     pub(super) fn ask(nvcc: &Path) -> Result<Self> {
-        let broken = |why: String| {
+        let broken = |why: ToolError| {
             Error::environment(format!(
                 "{} does not print where its parts are: {why}",
                 nvcc.display()
             ))
+            .caused_by(why)
         };
         let text = output_of(compiler(nvcc, &["--dryrun", "-cubin", "none.cu"])).map_err(broken)?;
         let value = |name: &str| {
@@ -133,7 +142,11 @@ impl ToolkitLayout {
         let needed = |name: &str| {
             value(name)
                 .map(|value| PathBuf::from(value.trim()))
-                .ok_or_else(|| broken(format!("`nvcc --dryrun` prints no {name}")))
+                .ok_or_else(|| {
+                    broken(ToolError::Answer(format!(
+                        "`nvcc --dryrun` prints no {name}"
+                    )))
+                })
         };
         let here = needed("_HERE_")?;
         let path: Vec<PathBuf> = value("PATH").map_or_else(Vec::new, |path| {

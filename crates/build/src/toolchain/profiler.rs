@@ -1,6 +1,6 @@
 //! Finds Nsight Compute, and identifies it.
 
-use super::{Search, clean_command, output_of};
+use super::{Search, ToolError, clean_command, output_of};
 use std::path::{Path, PathBuf};
 use system::error::{Error, Result};
 use system::files;
@@ -41,15 +41,20 @@ fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
         ))
         .help("install it, for example `apt-get install nsight-compute` from NVIDIA's repository, or put ncu on PATH")
     })?;
-    let broken = |why: String| {
+    let broken = |why: ToolError| {
         Error::environment(format!("{} does not work: {why}", program.display()))
             .help("install Nsight Compute again, or take this one off PATH")
+            .caused_by(why)
     };
     let mut command = clean_command(&program);
     command.arg("--version");
     let text = output_of(command).map_err(broken)?;
-    let version = version_in(&text)
-        .ok_or_else(|| broken(format!("no version in `ncu --version`: {}", text.trim())))?;
+    let version = version_in(&text).ok_or_else(|| {
+        broken(ToolError::Answer(format!(
+            "no version in `ncu --version`: {}",
+            text.trim()
+        )))
+    })?;
     Ok(Profiler { program, version })
 }
 

@@ -4,7 +4,7 @@
 //! working tree of this clone. It starts no program while it does so: a file that `git lfs` keeps elsewhere is copied
 //! from there. A submodule comes from its clone here, if there is one.
 
-use super::git::{Contents, command_at, git, said};
+use super::git::{Contents, GitError, command_at, git, said};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use system::files;
 
 /// The error says why there are no such files.
-pub(super) type Result<T> = std::result::Result<T, String>;
+pub(super) type Result<T> = std::result::Result<T, GitError>;
 
 /// A commit, with the directory of its objects.
 pub(super) struct Commit {
@@ -63,7 +63,7 @@ impl Commit {
         self.fill_pointers(&index, dir)?;
         for (path, commit) in self.submodules()? {
             let dir = dir.join(path);
-            std::fs::create_dir_all(&dir).map_err(|error| said_of(&dir, &error))?;
+            std::fs::create_dir_all(&dir).map_err(unusable(&dir))?;
             commit.write(&dir, &scratch_below(scratch)?)?;
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Commit {
         output
             .split(|byte| *byte == 0)
             .filter(|line| !line.is_empty())
-            .map(|line| entry(line).ok_or_else(|| "git lists a tree in an unknown way".to_owned()))
+            .map(|line| entry(line).ok_or_else(|| refused("git lists a tree in an unknown way")))
             .collect()
     }
 
@@ -154,15 +154,16 @@ impl Commit {
     }
 
     /// Returns git's message about missing objects, with what can be done about it.
-    fn explained(&self, said: String) -> String {
+    fn explained(&self, error: GitError) -> GitError {
+        let said = error.to_string();
         let partial = |text: &String| text.contains("promisor") || text.contains("lazy fetching");
         if partial(&said) || self.is_partial() {
-            format!(
+            GitError::Refused(format!(
                 "{said}\nthis clone is partial, and files of the base are not fetched while gatekeeper runs: clone without \
                  --filter, or `git fetch --refetch --no-filter`"
-            )
+            ))
         } else {
-            said
+            error
         }
     }
 
@@ -197,9 +198,8 @@ impl Commit {
             for (path, entry) in files {
                 let Some(object) = next_object(answers).map_err(|error| self.explained(error))?
                 else {
-                    return Err(
-                        self.explained(format!("the object of {} is missing", path.display()))
-                    );
+                    let missing = format!("the object of {} is missing", path.display());
+                    return Err(self.explained(GitError::Refused(missing)));
                 };
                 let here = dir.join(path);
                 match entry.kind {
@@ -223,7 +223,7 @@ impl Commit {
     fn is_converted(&self, paths: &[&Path], dir: &Path, scratch: &Path) -> Result<bool> {
         let index = self.index(scratch)?;
         let fresh = scratch.join("fresh");
-        std::fs::create_dir(&fresh).map_err(|error| said_of(&fresh, &error))?;
+        std::fs::create_dir(&fresh).map_err(unusable(&fresh))?;
         self.check_out(&index, &fresh, Some(paths))?;
         self.fill_pointers(&index, &fresh)?;
         Ok(paths
@@ -234,7 +234,7 @@ impl Commit {
     /// Replaces each pointer below `dir` by the file that it stands for, if this clone has the file.
     fn fill_pointers(&self, index: &Path, dir: &Path) -> Result<()> {
         let mut all = Vec::new();
-        list(dir, Path::new(""), &|_| false, &mut all).map_err(|error| said_of(dir, &error))?;
+        list(dir, Path::new(""), &|_| false, &mut all).map_err(unusable(dir))?;
         let pointers: Vec<_> = all
             .into_iter()
             .filter_map(|found| Some((pointer(&dir.join(&found.path))?, found.path)))
@@ -315,13 +315,13 @@ impl Commit {
             let mut is_there = commit.git(Contents::AsStored)?;
             is_there.args(["cat-file", "-e", &format!("{}^{{commit}}", commit.hash)]);
             if said(is_there).is_err() {
-                return Err(format!(
+                return Err(GitError::Refused(format!(
                     "the submodule {} is cloned without {}, which the base has of it: `git -C {} fetch origin {}`",
                     path.display(),
                     commit.hash,
                     path.display(),
                     commit.hash
-                ));
+                )));
             }
             found.insert((*path).clone(), commit);
         }
@@ -513,28 +513,29 @@ impl Pointer {
     }
 }
 
-fn said_of(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error}", path.display())
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> GitError {
+    let path = path.to_owned();
+    move |source| GitError::File { path, source }
+}
+
+fn refused(why: &str) -> GitError {
+    GitError::Refused(why.to_owned())
 }
 
 fn scratch_below(scratch: &Path) -> Result<PathBuf> {
     let dir = tempfile::Builder::new().tempdir_in(scratch);
-    let dir = dir.map_err(|error| said_of(scratch, &error))?;
+    let dir = dir.map_err(unusable(scratch))?;
     // It is removed together with the directory around it.
     Ok(dir.keep())
 }
 
 /// Returns the bytes that git prints.
 fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
-    let output = git
-        .output()
-        .map_err(|error| format!("git cannot be run: {error}"))?;
+    let output = git.output().map_err(GitError::Start)?;
     if output.status.success() {
         Ok(output.stdout)
     } else {
-        Err(String::from_utf8_lossy(&output.stderr)
-            .trim_end()
-            .to_owned())
+        Err(refused(String::from_utf8_lossy(&output.stderr).trim_end()))
     }
 }
 
@@ -542,8 +543,8 @@ fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
 pub(super) fn answer_to(git: Command, input: Vec<u8>) -> Result<Vec<u8>> {
     answering(git, input, |answers| {
         let mut all = Vec::new();
-        let read = answers.read_to_end(&mut all);
-        read.map(|_| all).map_err(|error| error.to_string())
+        answers.read_to_end(&mut all)?;
+        Ok(all)
     })
 }
 
@@ -553,7 +554,7 @@ fn answering<T>(
     input: Vec<u8>,
     read: impl FnOnce(&mut dyn BufRead) -> Result<T>,
 ) -> Result<T> {
-    let broken = |error: io::Error| format!("git cannot be run: {error}");
+    let broken = GitError::Start;
     let log = tempfile::tempfile().map_err(broken)?;
     let mut child = git
         .stdin(Stdio::piped())
@@ -566,7 +567,7 @@ fn answering<T>(
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
         // The answer is read to its end or closed here, because git does not wait for a reader that has enough.
         stdout.map_or_else(
-            || Err("git has no output".to_owned()),
+            || Err(refused("git has no output")),
             |stdout| read(&mut BufReader::new(stdout)),
         )
     });
@@ -575,7 +576,7 @@ fn answering<T>(
         (Ok(answer), true) => Ok(answer),
         // Not all of the answer was wanted.
         (Ok(answer), false) if end_of(&log).is_empty() => Ok(answer),
-        (Ok(_), false) => Err(end_of(&log)),
+        (Ok(_), false) => Err(GitError::Refused(end_of(&log))),
         (Err(error), _) => Err(error),
     }
 }
@@ -592,7 +593,7 @@ fn end_of(mut log: &File) -> String {
 /// Returns `None` for an object that is missing.
 fn next_object(answers: &mut dyn BufRead) -> Result<Option<Vec<u8>>> {
     const CUT: &str = "git's answer is cut short";
-    let cut = |_| CUT.to_owned();
+    let cut = |_| refused(CUT);
     let mut head = String::new();
     answers.read_line(&mut head).map_err(cut)?;
     let Some(size) = head.trim_end().rsplit(' ').next() else {
@@ -602,7 +603,10 @@ fn next_object(answers: &mut dyn BufRead) -> Result<Option<Vec<u8>>> {
         return if head.trim_end().ends_with(" missing") {
             Ok(None)
         } else {
-            Err(format!("git's answer is no object: {}", head.trim_end()))
+            Err(refused(&format!(
+                "git's answer is no object: {}",
+                head.trim_end()
+            )))
         };
     };
     let mut bytes = Vec::new();
@@ -612,6 +616,6 @@ fn next_object(answers: &mut dyn BufRead) -> Result<Option<Vec<u8>>> {
         .map_err(cut)?;
     match bytes.pop() {
         Some(b'\n') if bytes.len() as u64 == size => Ok(Some(bytes)),
-        _ => Err(CUT.to_owned()),
+        _ => Err(refused(CUT)),
     }
 }

@@ -6,9 +6,45 @@
 //! their hashes say: nothing replaces them, nothing gives a commit other parents, and nothing is fetched.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use system::error::Error;
 use system::process::helper;
+use tracing::debug;
+
+/// Why git gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("git cannot be run: {0}")]
+    Start(#[source] io::Error),
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "{} is a bare repository among the files of the checkout, whose settings git would follow; remove it, or move \
+         the file of gates out of it",
+        .0.display()
+    )]
+    Bare(PathBuf),
+    /// git's message, which may be empty, or what is wrong with its answer.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl GitError {
+    /// Returns true if git said no by its exit code alone.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::Refused(said) if said.is_empty())
+    }
+}
+
+impl From<GitError> for Error {
+    fn from(error: GitError) -> Self {
+        Self::environment(error.to_string()).caused_by(error)
+    }
+}
 
 /// Settings of each call. Options on the command line override any file.
 const SETTINGS: [&str; 10] = [
@@ -106,26 +142,22 @@ impl Contents {
 ///
 /// # Errors
 /// Returns why git must not be called there.
-pub(super) fn command(dir: &Path, contents: Contents) -> Result<Command, String> {
-    let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
+pub(super) fn command(dir: &Path, contents: Contents) -> Result<Command, GitError> {
+    let dir = std::path::absolute(dir)?;
     if let Some(bare) = bare_repository(&dir) {
-        return Err(format!(
-            "{} is a bare repository among the files of the checkout, whose settings git would follow; remove it, or \
-             move the file of gates out of it",
-            bare.display()
-        ));
+        return Err(GitError::Bare(bare));
     }
     let at = [Path::new("-C"), &dir].map(Path::as_os_str);
     call_at(&at, contents)
 }
 
 /// Returns a call for a repository whose directory is known, such as a submodule's.
-pub(super) fn command_at(git_dir: &Path, contents: Contents) -> Result<Command, String> {
+pub(super) fn command_at(git_dir: &Path, contents: Contents) -> Result<Command, GitError> {
     let at = [Path::new("--git-dir"), git_dir].map(Path::as_os_str);
     call_at(&at, contents)
 }
 
-fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, String> {
+fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, GitError> {
     let mut git = bare_call();
     git.args(at);
     if contents == Contents::Converted {
@@ -135,36 +167,38 @@ fn call_at(at: &[&OsStr], contents: Contents) -> Result<Command, String> {
 }
 
 /// Returns the text that git prints without the last line end, or the message of its failure.
-pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
+pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, GitError> {
     let mut git = command(dir, Contents::for_call(args))?;
     git.args(args);
     said(git)
 }
 
 /// Runs a command and returns what it prints, as [`git`] does.
-pub(super) fn said(mut git: Command) -> Result<String, String> {
-    let output = git
-        .output()
-        .map_err(|error| format!("git cannot be run: {error}"))?;
+pub(super) fn said(mut git: Command) -> Result<String, GitError> {
+    let output = git.output().map_err(GitError::Start)?;
+    debug!(
+        arguments = ?git.get_args().skip(2 * SETTINGS.len()).collect::<Vec<_>>(),
+        status = system::process::how(output.status),
+        stderr = ?String::from_utf8_lossy(&output.stderr),
+        "git ended"
+    );
     let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() {
         Ok(text(&output.stdout))
     } else {
-        Err(text(&output.stderr))
+        Err(GitError::Refused(text(&output.stderr)))
     }
 }
 
 /// Disables the programs that the user has set up to convert files. Attributes choose among these programs, and a pull
 /// request can commit attributes. git knows the programs by name only, so each name is looked up.
-fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), String> {
+fn without_filters(git: &mut Command, at: &[&OsStr]) -> Result<(), GitError> {
     let mut list = bare_call();
     list.args(at)
         .args(["config", "--null", "--name-only", "--get-regexp"])
         .arg("^filter\\.");
     // git fails if there is no such setting, or no repository, which the call itself then reports.
-    let output = list
-        .output()
-        .map_err(|error| format!("git cannot be run: {error}"))?;
+    let output = list.output().map_err(GitError::Start)?;
     let names = String::from_utf8_lossy(&output.stdout);
     let mut drivers: Vec<&str> = names
         .split('\0')

@@ -1,7 +1,7 @@
 //! Reads files as they were: at another revision, and in each version that they had.
 
 use super::export::answer_to;
-use super::git::{Contents, command, git};
+use super::git::{Contents, GitError, command, git};
 use super::named::{refuse_grafts, short};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ use system::error::{Error, Result};
 /// Fails with an environment error if git cannot read the commit.
 pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, String)>> {
     let list = ["ls-tree", "-r", "-z", "--name-only", commit, "--", dir];
-    let listed = git(root, &list).map_err(Error::environment)?;
+    let listed = git(root, &list)?;
     let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
     let objects: Vec<String> = names
         .iter()
@@ -96,12 +96,14 @@ pub fn versions(
     ];
     let log = match git(root, &log) {
         Ok(log) => log,
-        Err(said) => {
-            let none = ["not a git repository", "cannot be run", "any commits yet"];
+        Err(GitError::Start(_)) => return Ok(None),
+        Err(error) => {
+            let none = ["not a git repository", "any commits yet"];
+            let said = error.to_string();
             return if none.iter().any(|why| said.contains(why)) {
                 Ok(None)
             } else {
-                Err(Error::environment(said))
+                Err(error.into())
             };
         }
     };
@@ -172,7 +174,9 @@ struct Touched<'a> {
 
 /// Returns the texts of objects (`COMMIT:./PATH`) in their order, with `None` for an object that is not there.
 fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
-    let broken = |what: String| Error::environment(format!("git cannot read old files: {what}"));
+    let broken = |error: GitError| {
+        Error::environment(format!("git cannot read old files: {error}")).caused_by(error)
+    };
     if objects.is_empty() {
         return Ok(Vec::new());
     }
@@ -183,7 +187,10 @@ fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
     let mut rest = output.as_slice();
     objects
         .iter()
-        .map(|object| answer(&mut rest).ok_or_else(|| broken(format!("no answer for {object}"))))
+        .map(|object| {
+            answer(&mut rest)
+                .ok_or_else(|| broken(GitError::Refused(format!("no answer for {object}"))))
+        })
         .collect()
 }
 

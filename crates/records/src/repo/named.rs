@@ -2,7 +2,7 @@
 //! could choose the base otherwise.
 
 use super::export::answer_to;
-use super::git::{Contents, command, git};
+use super::git::{Contents, GitError, command, git};
 use std::path::Path;
 use system::error::{Error, Result};
 use system::files;
@@ -32,7 +32,7 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
     ];
     let found = git(root, &known);
     if let Err(said) = &found
-        && refusal(said).is_some()
+        && refuses_repository(said)
     {
         // git's message also says what to do.
         return Err(Error::usage(format!("{asked}: {said}")));
@@ -47,19 +47,23 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
     })
 }
 
-/// Returns why git refuses a repository as a whole, and not just a revision that it lacks: the checkout belongs to
+/// Returns true if git refuses a repository as a whole, and not just a revision that it lacks: the checkout belongs to
 /// another user, as in many containers, or there is no repository.
-fn refusal(said: &str) -> Option<&str> {
-    let first = said.lines().next().unwrap_or_default();
-    [
-        "dubious ownership",
-        "not a git repository",
-        "cannot be run",
-        "bare repository",
-    ]
-    .iter()
-    .any(|why| first.contains(why))
-    .then_some(first)
+fn refuses_repository(error: &GitError) -> bool {
+    match error {
+        GitError::Start(_) | GitError::Bare(_) => true,
+        GitError::File { .. } | GitError::Io(_) => false,
+        GitError::Refused(said) => {
+            let first = said.lines().next().unwrap_or_default();
+            [
+                "dubious ownership",
+                "not a git repository",
+                "bare repository",
+            ]
+            .iter()
+            .any(|why| first.contains(why))
+        }
+    }
 }
 
 /// Refuses grafts, which give commits other parents than they have. They are an old mechanism that git itself advises
@@ -100,7 +104,7 @@ fn refuse_several(root: &Path, revision: &str, asked: &str) -> Result<()> {
     let Some(name) = name_in(revision) else {
         return Ok(());
     };
-    let meanings = meanings(root, name).map_err(Error::environment)?;
+    let meanings = meanings(root, name)?;
     let Some(first) = meanings.first() else {
         return Ok(());
     };
@@ -134,7 +138,7 @@ fn name_in(revision: &str) -> Option<&str> {
 }
 
 /// Returns everything that git would take a name for, whichever it prefers.
-fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String> {
+fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, GitError> {
     let commit_of = |name: &str| {
         let commit = format!("{name}^{{commit}}");
         let known = ["rev-parse", "--verify", "--quiet", "--end-of-options"];
@@ -183,7 +187,7 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
 }
 
 /// Returns the references that a name can stand for, in git's order.
-fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, String> {
+fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, GitError> {
     // No reference contains these characters, and git would read them as a pattern.
     if name.contains(['*', '?', '[', '\\', ' ']) || name.starts_with('-') {
         return Ok(Vec::new());
@@ -207,7 +211,7 @@ fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, Strin
 }
 
 /// Returns the commits whose hash begins with `hash`, and the commits of tags whose hash does.
-fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<String>, String> {
+fn commits_beginning_with(root: &Path, hash: &str) -> std::result::Result<Vec<String>, GitError> {
     let is_hash =
         (4..=64).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_hash {

@@ -3,7 +3,7 @@
 //! altered are written anew.
 
 use super::export::Commit;
-use super::git::git;
+use super::git::{GitError, git};
 use super::named::{commit_of, short};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -43,11 +43,12 @@ pub struct Tree {
 /// Fails with a usage error if `root` is in no repository or the revision is unknown there, and with an environment
 /// error if its files cannot be written.
 pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
-    let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|said| {
+    let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|error| {
         Error::usage(format!(
-            "{} is not in a git repository: {said}",
+            "{} is not in a git repository: {error}",
             root.display()
         ))
+        .caused_by(error)
         .help("--base and --changed name another revision of the same repository")
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
@@ -56,15 +57,15 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let place = blake3::hash(repository.as_os_str().as_encoded_bytes()).to_hex();
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
-    std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
+    std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, error.into()))?;
     sweep_daily(&cache.dir("trees")?, SystemTime::now());
     let lock = trees.join(LOCK);
-    let lock = File::create(&lock).map_err(|error| cannot_write(&lock, &error.to_string()))?;
+    let lock = File::create(&lock).map_err(|error| cannot_write(&lock, error.into()))?;
     lock.lock()
-        .map_err(|error| cannot_write(&trees, &error.to_string()))?;
+        .map_err(|error| cannot_write(&trees, error.into()))?;
     let tree = trees.join(&commit);
-    let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
-    provide(&repository, &tree, &commit).map_err(|said| cannot_write(&tree, &said))?;
+    let used = used(&tree).map_err(|error| cannot_write(&tree, error.into()))?;
+    provide(&repository, &tree, &commit).map_err(|error| cannot_write(&tree, error))?;
     // The pruning of the cache looks at the time.
     let _ = File::open(&tree).and_then(|tree| tree.set_modified(SystemTime::now()));
     Ok(Tree {
@@ -86,7 +87,7 @@ impl Tree {
     pub fn files_with(&self, words: &[&str], extensions: &[&str]) -> Result<Vec<String>> {
         let commit = self.whole_hash.as_str();
         let all = ["ls-tree", "-r", "-z", "--name-only", commit];
-        let all = git(&self.repository, &all).map_err(Error::environment)?;
+        let all = git(&self.repository, &all)?;
         let grep = [&GREP[..], &patterns(words), &[commit]].concat();
         let with_word = found(git(&self.repository, &grep))?;
         let prefix = format!("{commit}:");
@@ -110,10 +111,10 @@ fn patterns<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Returns the list of `git grep`, which reports an empty list by its exit code alone.
-fn found(said: std::result::Result<String, String>) -> Result<String> {
+fn found(said: std::result::Result<String, GitError>) -> Result<String> {
     match said {
-        Err(said) if said.is_empty() => Ok(String::new()),
-        found => found.map_err(Error::environment),
+        Err(error) if error.is_silent() => Ok(String::new()),
+        found => Ok(found?),
     }
 }
 
@@ -122,7 +123,7 @@ pub fn has_more(root: &Path, commit: &str) -> bool {
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
     let inside = git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]);
     // git says no by its exit code alone.
-    shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|said| said.is_empty())
+    shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|error| error.is_silent())
 }
 
 /// Returns the top of the repository that holds `root`.
@@ -130,9 +131,7 @@ pub fn has_more(root: &Path, commit: &str) -> bool {
 /// # Errors
 /// Fails with an environment error if git does not say.
 pub fn top(root: &Path) -> Result<PathBuf> {
-    git(root, &["rev-parse", "--show-toplevel"])
-        .map(PathBuf::from)
-        .map_err(Error::environment)
+    Ok(git(root, &["rev-parse", "--show-toplevel"]).map(PathBuf::from)?)
 }
 
 /// Returns the whole paths of the files of a working tree that git tracks.
@@ -140,7 +139,7 @@ pub fn top(root: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Fails with an environment error if git cannot list them.
 pub fn tracked(top: &Path) -> Result<Vec<PathBuf>> {
-    let names = git(top, &["ls-files", "-z"]).map_err(Error::environment)?;
+    let names = git(top, &["ls-files", "-z"])?;
     Ok(names
         .split('\0')
         .filter(|name| !name.is_empty())
@@ -171,7 +170,7 @@ fn list_present(top: &Path) -> Result<String> {
         "--others",
         "--exclude-standard",
     ];
-    git(top, &all).map_err(Error::environment)
+    Ok(git(top, &all)?)
 }
 
 /// Returns the files of a working tree that have one of these extensions or contain one of these words, relative to the
@@ -194,8 +193,8 @@ pub fn files_with(top: &Path, words: &[&str], extensions: &[&str]) -> Result<Vec
 /// Returns the files with one of these extensions that git neither tracks nor ignores, relative to the top.
 ///
 /// # Errors
-/// Returns git's message if it cannot list them.
-pub fn untracked(top: &Path, extensions: &[&str]) -> std::result::Result<Vec<String>, String> {
+/// Fails if git cannot list them.
+pub fn untracked(top: &Path, extensions: &[&str]) -> Result<Vec<String>> {
     let names = git(top, &["ls-files", "-z", "--others", "--exclude-standard"])?;
     let names = names
         .split('\0')
@@ -300,34 +299,35 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Provides the files of a commit at `tree`, and nothing else.
-fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<(), String> {
-    let unusable = |error: std::io::Error| error.to_string();
+fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<(), GitError> {
     let commit = Commit::new(repository, hash)?;
     let trees = tree.parent().unwrap_or(tree);
     if tree.is_dir() {
-        let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;
+        let scratch = TemporaryDir::new_in(trees)?;
         if commit.is_in(tree, scratch.path())? {
             return Ok(());
         }
-        std::fs::remove_dir_all(tree).map_err(unusable)?;
+        std::fs::remove_dir_all(tree)?;
     }
-    let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;
+    let scratch = TemporaryDir::new_in(trees)?;
     let new = scratch.path().join("new");
-    std::fs::create_dir(&new).map_err(unusable)?;
+    std::fs::create_dir(&new)?;
     commit.write(&new, scratch.path())?;
-    let again = TemporaryDir::new_in(trees).map_err(unusable)?;
+    let again = TemporaryDir::new_in(trees)?;
     if !commit.is_in(&new, again.path())? {
-        return Err("what git wrote is not what the commit has".to_owned());
+        let why = "what git wrote is not what the commit has";
+        return Err(GitError::Refused(why.to_owned()));
     }
     // The tree appears whole, or not at all.
-    std::fs::rename(&new, tree).map_err(unusable)
+    Ok(std::fs::rename(&new, tree)?)
 }
 
-fn cannot_write(tree: &Path, said: &str) -> Error {
+fn cannot_write(tree: &Path, error: GitError) -> Error {
     Error::environment(format!(
-        "the files of the base revision cannot be written to {}: {said}",
+        "the files of the base revision cannot be written to {}: {error}",
         tree.display()
     ))
+    .caused_by(error)
     .help("set GATEKEEPER_CACHE to another directory")
 }
 

@@ -33,7 +33,9 @@ const BINARIES: &str = "baselines/binaries";
 fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
     let digest = serde_json::to_vec(key)
         .map(|bytes| blake3::hash(&bytes).to_hex())
-        .map_err(|error| Error::environment(format!("a key cannot be written: {error}")))?;
+        .map_err(|error| {
+            Error::environment(format!("a key cannot be written: {error}")).caused_by(error)
+        })?;
     let digest = digest.get(..8).unwrap_or_default();
     let said = match key {
         BaselineKey::Resources { arch, compiler, .. }
@@ -154,7 +156,9 @@ pub(super) fn is_baseline(file: &Path) -> bool {
 /// Returns the entries of a directory, sorted and relative to `root`. Returns none if there is no such directory.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
-        Error::usage(format!("the baselines cannot be read: {error}")).at(dir.display())
+        Error::usage(format!("the baselines cannot be read: {error}"))
+            .caused_by(error)
+            .at(dir.display())
     };
     let read = match std::fs::read_dir(root.join(dir)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -467,8 +471,9 @@ pub fn rename_baselines(
 }
 
 fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(baseline)
-        .map_err(|error| Error::environment(format!("a baseline cannot be written: {error}")))?;
+    let mut text = serde_json::to_string_pretty(baseline).map_err(|error| {
+        Error::environment(format!("a baseline cannot be written: {error}")).caused_by(error)
+    })?;
     text.push('\n');
     write_whole(&root.join(file), text.as_bytes())
 }
@@ -477,6 +482,7 @@ fn remove(root: &Path, file: &Path) -> Result<()> {
     refuse_links(root.join(file).parent().unwrap_or(root))?;
     std::fs::remove_file(root.join(file)).map_err(|error| {
         Error::environment(format!("{} cannot be removed: {error}", file.display()))
+            .caused_by(error)
     })
 }
 
@@ -533,8 +539,9 @@ fn lock(dir: &Path) -> Result<std::fs::File> {
     let locked = std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::File::open(dir))
         .and_then(|file| file.lock().map(|()| file));
-    locked
-        .map_err(|error| Error::environment(format!("{} cannot be locked: {error}", dir.display())))
+    locked.map_err(|error| {
+        Error::environment(format!("{} cannot be locked: {error}", dir.display())).caused_by(error)
+    })
 }
 
 /// Loads the baseline that an update would replace, if there is one.

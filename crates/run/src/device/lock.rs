@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use system::error::{Error, Result};
 use system::files;
+use tracing::debug;
 
 /// The directory of the locks of all users. Two users share a GPU, but neither a home nor a cache.
 pub const SHARED: &str = "/tmp";
@@ -52,10 +53,13 @@ impl GpuLock {
                 "the lock file of the GPU, {}, cannot be locked: {error}",
                 path.display()
             ))
+            .caused_by(error)
             .help(
                 "it keeps two runs from timing on one GPU at once; its directory must be writable",
             )
         };
+        let asked = Instant::now();
+        debug!(uuid, ?wanted, "GPU is asked for");
         let file = open(&path).map_err(failed)?;
         match tried_for(&file, wanted, PATIENCE) {
             Ok(()) => {}
@@ -72,6 +76,7 @@ impl GpuLock {
                 .map_err(failed)?;
             }
         }
+        debug!(uuid, ?wanted, waited = ?asked.elapsed(), "GPU is held");
         Ok(Self { _file: file })
     }
 }

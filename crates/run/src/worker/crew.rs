@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use system::error::Error;
 use system::process::confine::{self, Metadata, Rules, Sockets};
 use system::process::helper;
+use tracing::{debug, warn};
 use wording::reasons;
 
 /// The time that the driver may take to start. Without persistence mode it takes seconds to wake up eight GPUs.
@@ -316,6 +317,7 @@ impl<'a> Crew<'a> {
 
     /// Ends all workers and releases the GPU. The next job starts a fresh worker.
     pub fn retire(&mut self) {
+        debug!("all workers end, and the GPU is released");
         self.end_worker();
         self.end_idle();
         self.lock = None;
@@ -325,6 +327,11 @@ impl<'a> Crew<'a> {
     /// be needed, including this one. If none is standing by, they start side by side before anything is measured,
     /// which takes about as long as starting one.
     pub fn renew(&mut self, ahead: usize) {
+        debug!(
+            ahead,
+            standby = self.standby.len(),
+            "times need a fresh worker"
+        );
         self.sent = None;
         self.done.extend(self.worker.take());
         self.await_starting();
@@ -426,6 +433,10 @@ impl<'a> Crew<'a> {
         let has_launcher = job.has_launcher();
         let first = self.device();
         if self.is_confined != has_launcher {
+            debug!(
+                has_launcher,
+                "the worker ends: launchers run confined, and others do not"
+            );
             self.end_worker();
         }
         let device = match first {
@@ -502,6 +513,10 @@ impl<'a> Crew<'a> {
     /// Finds out whether the kernel or the machine caused a fault: runs a known-good kernel in a fresh worker. If that
     /// works, the fault is the kernel's, and the worker stays for the next job.
     fn cross_examine(&mut self, fault: Fault) -> Fault {
+        warn!(
+            ?fault,
+            "a fresh worker runs a known-good kernel, to tell kernel from machine"
+        );
         let verdict = match self.start(None) {
             Seen::Got(_) => match self
                 .worker
@@ -522,8 +537,10 @@ impl<'a> Crew<'a> {
             Seen::NotRun(why) => Some(reasons::not_run(&why)),
         };
         let Some(why) = verdict else {
+            warn!("the machine works: the fault is the kernel's, and the fresh worker goes on");
             return fault;
         };
+        warn!(why, "the machine is broken: no worker is started any more");
         self.worker = None;
         let fault = Fault::new(
             FaultKind::Environment,
@@ -545,10 +562,12 @@ impl<'a> Crew<'a> {
         if launcher.is_none()
             && let Some((worker, facts)) = self.standby.pop()
         {
+            debug!(pid = worker.id(), "a worker that stands by takes over");
             self.is_confined = false;
             self.worker = Some(worker);
             return Seen::Got(facts);
         }
+        debug!(confined = launcher.is_some(), "a worker is started");
         let began = Instant::now();
         let command = (self.command)();
         self.is_confined = launcher.is_some();
@@ -630,6 +649,7 @@ pub fn this_program() -> system::error::Result<PathBuf> {
         Error::environment(format!(
             "the worker cannot be started, this executable is not found: {error}"
         ))
+        .caused_by(error)
     })
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use system::process;
 use system::process::confine::Rules;
 use system::process::dialogue::{Dialogue, Heard};
+use tracing::{debug, trace, warn};
 
 /// The most bytes of a line. A longer line is not a frame.
 const MAX_LINE: u64 = 16 << 20;
@@ -48,14 +49,16 @@ impl Worker {
 
     /// Waits for the frame with which a worker starts.
     pub fn greeting(&mut self, deadline: Duration) -> Result<Frame, Lost> {
-        self.wait_for(
+        let greeting = self.wait_for(
             0,
             Instant::now() + deadline,
             deadline,
             "starting",
             |_| {},
             |frame| matches!(frame, Frame::Ready(_)),
-        )
+        );
+        debug!(pid = self.id(), ?greeting, "worker greets");
+        greeting
     }
 
     /// Sends one job and waits until it ends.
@@ -78,6 +81,14 @@ impl Worker {
             id,
             job: job.clone(),
         };
+        let (what, case) = job.describe();
+        debug!(
+            pid = self.id(),
+            id,
+            what,
+            case = case.map(tracing::field::display),
+            "job sent"
+        );
         let sent = serde_json::to_vec(&order).is_ok_and(|line| self.dialogue.send(line));
         if sent {
             Ok(Sent(id))
@@ -94,14 +105,16 @@ impl Worker {
         deadline: Duration,
         on_frame: impl FnMut(Frame),
     ) -> Result<Frame, Lost> {
-        self.wait_for(
+        let end = self.wait_for(
             id,
             Instant::now() + deadline,
             deadline,
             "taking the job",
             on_frame,
             Frame::ends_job,
-        )
+        );
+        debug!(pid = self.id(), id, answered = end.is_ok(), "job ended");
+        end
     }
 
     fn wait_for(
@@ -132,11 +145,13 @@ impl Worker {
                 Heard::End => return Err(self.died(&format!("ended while {step}"))),
                 Heard::Nothing => {
                     self.dialogue.kill();
-                    return Err(Lost::Hang(format!(
+                    let why = format!(
                         "no answer within {:.1} s, last seen {step}; the worker was killed{}",
                         deadline.as_secs_f64(),
                         self.quoted()
-                    )));
+                    );
+                    warn!(pid = self.id(), why, "worker lost");
+                    return Err(Lost::Hang(why));
                 }
             };
             if line.id != id {
@@ -147,6 +162,7 @@ impl Worker {
                 return Ok(line.frame);
             }
             if let Frame::Step(next) | Frame::BaseStep(next) = &line.frame {
+                trace!(pid = self.id(), id, step = next);
                 step.clone_from(next);
             }
             on_frame(line.frame);
@@ -155,7 +171,9 @@ impl Worker {
 
     fn killed_for(&mut self, what: &str) -> Lost {
         self.dialogue.kill();
-        Lost::Died(format!("the worker {what} and was killed{}", self.quoted()))
+        let why = format!("the worker {what} and was killed{}", self.quoted());
+        warn!(pid = self.id(), why, "worker lost");
+        Lost::Died(why)
     }
 
     /// Waits for the end of a worker that has closed its output, and says how it ended.
@@ -164,7 +182,9 @@ impl Worker {
             Some(status) => process::how(status),
             None => "it did not exit and was killed".to_owned(),
         };
-        Lost::Died(format!("the worker {what}: {how}{}", self.quoted()))
+        let why = format!("the worker {what}: {how}{}", self.quoted());
+        warn!(pid = self.id(), why, "worker lost");
+        Lost::Died(why)
     }
 
     /// Ends the worker, and returns what it left on standard error: empty, or `; stderr: ...`.

@@ -3,7 +3,7 @@
 use crate::device::Failure;
 use build::Artifact;
 use model::{
-    Case, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
+    Case, CaseId, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
     SimulationFacts, Simulator, Singles, TimeFacts,
 };
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,20 @@ impl Job {
                 .any(|arm| is_launcher(&arm.artifact)),
             Self::Estimate(job) => is_launcher(&job.artifact),
             Self::Simulate(job) => job.check.artifacts().any(is_launcher),
+        }
+    }
+
+    /// Returns the case, and what is done with it, for logs.
+    pub(super) fn describe(&self) -> (&'static str, Option<&CaseId>) {
+        match self {
+            Self::KnownGood => ("known-good kernel", None),
+            Self::Count => ("count of devices", None),
+            Self::Check(job) => ("check", Some(&job.case.id)),
+            Self::Time(job) => ("time", Some(&job.case.id)),
+            Self::Pair(job) => ("time against the base", Some(&job.head.case.id)),
+            Self::Profile(job) => ("profile", Some(&job.case.id)),
+            Self::Estimate(job) => ("estimate", Some(&job.case.id)),
+            Self::Simulate(job) => ("simulate", Some(&job.check.case.id)),
         }
     }
 

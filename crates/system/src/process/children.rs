@@ -12,12 +12,14 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 static LIVING: Mutex<Living> = Mutex::new(Living {
     lifelines: BTreeMap::new(),
@@ -102,6 +104,10 @@ impl Kin {
     /// Fails if the program cannot be confined or started.
     pub fn spawn(mut command: Command, rules: Option<&Rules>) -> io::Result<(Child, Self)> {
         use std::os::unix::process::CommandExt;
+        let call: Vec<OsString> = std::iter::once(command.get_program())
+            .chain(command.get_args())
+            .map(OsStr::to_owned)
+            .collect();
         let (mut lifeline, its_end) = UnixStream::pair()?;
         let mut keeper = Keeper::new(its_end, rules.map(Confinement::new).transpose()?)?;
         // SAFETY: between fork and exec, in one thread, as `Keeper` says.
@@ -116,6 +122,13 @@ impl Kin {
         let _ = lifeline.read_exact(&mut program);
         let program = u32::from_ne_bytes(program);
         living.lifelines.insert(keeper, lifeline);
+        drop(living);
+        debug!(
+            pid = program,
+            ?call,
+            confined = rules.is_some(),
+            "program started"
+        );
         Ok((child, Self { keeper, program }))
     }
 

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// The number of bytes that are kept from the end of standard error.
 const STDERR_TAIL: usize = 4096;
@@ -111,6 +112,7 @@ impl Dialogue {
     pub fn kill(&mut self) {
         self.input = None;
         if self.ended.is_none() {
+            debug!(pid = self.id(), "program killed");
             self.kin.kill();
             // A process that is stuck in the driver is not waited for for ever.
             self.ended_within(REAPING);
@@ -128,6 +130,11 @@ impl Dialogue {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => {
+                    debug!(
+                        pid = self.id(),
+                        status = super::how(status),
+                        "program ended"
+                    );
                     self.ended = Some(status);
                     return self.ended;
                 }

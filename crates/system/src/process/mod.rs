@@ -15,6 +15,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tracing::{debug, trace};
 
 /// How a program ended by itself, and what it printed.
 #[derive(Debug)]
@@ -108,10 +109,9 @@ fn run_under(
     let Some(status) = wait(&mut child, &kin, deadline)? else {
         return Ok(None);
     };
-    Ok(Some(Ended {
-        status,
-        log: end_of(log, most)?,
-    }))
+    let log = end_of(log, most)?;
+    trace!(pid = kin.program, log, "output");
+    Ok(Some(Ended { status, log }))
 }
 
 /// The number of bytes that are kept from the end of stderr of a program that was asked.
@@ -167,9 +167,15 @@ fn wait(child: &mut Child, kin: &Kin, deadline: Duration) -> io::Result<Option<E
     let mut pause = Duration::from_micros(500);
     loop {
         if let Some(status) = child.try_wait()? {
+            debug!(pid = kin.program, status = how(status), took = ?started.elapsed(), "program ended");
             return Ok(Some(status));
         }
         if started.elapsed() >= deadline {
+            debug!(
+                pid = kin.program,
+                ?deadline,
+                "program killed at its deadline"
+            );
             kin.kill();
             child.wait()?;
             return Ok(None);

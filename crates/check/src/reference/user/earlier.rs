@@ -102,7 +102,7 @@ impl Earlier {
     pub fn find(&self, root: &Path) -> Option<Compilation> {
         let files = &Files::below(root);
         self.read().compilations.into_iter().find(|compilation| {
-            compilation.inputs.hold(files)
+            compilation.inputs.changed(files).is_none()
                 && compilation
                     .linked
                     .iter()

@@ -68,7 +68,9 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
                 .collect::<std::io::Result<Vec<_>>>()
         })
         .map_err(|error| {
-            Error::usage(format!("the directory cannot be read: {error}")).at(dir.display())
+            Error::usage(format!("the directory cannot be read: {error}"))
+                .caused_by(error)
+                .at(dir.display())
         })?;
     paths.retain(|path| path.extension().is_some_and(|found| found == "json"));
     paths.sort();
