@@ -94,7 +94,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     write_schema(root)?;
     let mut ran = None;
     if !args.no_run {
-        ran = Some(draft.run(&mut blocks)?);
+        ran = Some(draft.try_once(&mut blocks)?);
     }
     if blocks.called.is_empty() {
         fs::remove_file(path).map_err(|error| {
@@ -148,7 +148,8 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
         .help("add the program to `programs` by hand: docs/gates.md"));
     }
     let text = init::write_program(&args.command, symbols);
-    config::check(root, &text).map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
+    config::validate_text(root, &text)
+        .map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
     create(path)?.write_all(text.as_bytes()).map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
             .caused_by(error)
@@ -250,7 +251,8 @@ struct Draft<'a> {
 impl Draft<'_> {
     fn blocks(&self) -> Blocks {
         let accepts = |text: &str| {
-            config::check(self.root, text).map_err(|wrong| wrong.diagnostic().message.clone())
+            config::validate_text(self.root, text)
+                .map_err(|wrong| wrong.diagnostic().message.clone())
         };
         let names = self
             .existing
@@ -273,7 +275,7 @@ impl Draft<'_> {
             return super::write_file(self.path, &text);
         };
         let text = existing.with(&blocks.text);
-        config::check(self.root, &text).map_err(|wrong| {
+        config::validate_text(self.root, &text).map_err(|wrong| {
             Error::usage(format!("{} would be wrong with them: {}", self.path.display(), wrong.diagnostic().message))
                 .help("nothing was added; write the others to a file of their own: gatekeeper init OTHER.yaml")
         })?;
@@ -283,7 +285,7 @@ impl Draft<'_> {
     /// Runs the file once, with the new kernels in it, and returns the headline. A kernel that fails becomes a comment:
     /// the call may be at fault, or the kernel, and only the author knows. A kernel with
     /// findings stays if the program's own launch has some, too: then the call is not at fault.
-    fn run(&mut self, blocks: &mut Blocks) -> Result<String> {
+    fn try_once(&mut self, blocks: &mut Blocks) -> Result<String> {
         for _ in 0..2 {
             let names = blocks.called.iter().map(|kernel| kernel.name.clone());
             let ran = run::run_quietly(&self.run_args(names)?);

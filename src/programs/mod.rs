@@ -523,7 +523,7 @@ fn run_all(programs: &[Program], side: &Side, setting: &Setting) -> Result<Launc
         let built = program.build.as_deref().and_then(|words| built.get(words));
         launches.add(match built {
             Some(Err(said)) => broken(program, format!("its build {said}")),
-            Some(Ok(_)) | None => run(program, side, &library, setting)?,
+            Some(Ok(_)) | None => capture_side(program, side, &library, setting)?,
         });
     }
     if let Some(staged) = staged.filter(|_| !launches.has_broken()) {
@@ -547,7 +547,12 @@ const ALLOCATION_OF_JAX: &str = "\nJAX takes most of the GPU's memory in one all
      XLA_PYTHON_CLIENT_PREALLOCATE=false, python, ...]`";
 
 /// Runs a program, and reads what it launched.
-fn run(program: &Program, side: &Side, library: &Path, setting: &Setting) -> Result<Launches> {
+fn capture_side(
+    program: &Program,
+    side: &Side,
+    library: &Path,
+    setting: &Setting,
+) -> Result<Launches> {
     let gap = |case: CaseId, why: CaptureGap| Uncaptured {
         case,
         why,

@@ -115,7 +115,7 @@ pub fn compile_source(
 ) -> Result<std::result::Result<CompiledSource, Fault>> {
     let request = NvccCall::for_unit(unit);
     let input = Input::Source(&unit.source, &request);
-    let ran = match shop.run(&request.args, input, Wanted::Cubin)? {
+    let ran = match shop.run_nvcc(&request.args, input, Wanted::Cubin)? {
         Ok(ran) => ran,
         Err(fault) => return Ok(Err(fault)),
     };
@@ -132,7 +132,7 @@ pub fn compile_source(
 fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::for_unit(first);
     let input = Input::Source(&first.source, &request);
-    let ran = match shop.run(&request.args, input, Wanted::Library)? {
+    let ran = match shop.run_nvcc(&request.args, input, Wanted::Library)? {
         Ok(ran) => ran,
         Err(fault) if shop.lacks_runtime(&fault) => {
             return Err(Error::environment(format!(
@@ -162,7 +162,7 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
 /// Reads PTX that somebody else compiled.
 fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let source = Path::new(&first.source);
-    let ran = match shop.run(
+    let ran = match shop.run_nvcc(
         &NvccCall::for_unit(first).args,
         Input::Ptx(source),
         Wanted::Cubin,
@@ -277,7 +277,7 @@ pub fn assemble(
     let file = shop.scratch.join(ASSEMBLED);
     std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
     let code = ["-gencode".to_owned(), code_for(arch)];
-    match shop.run(&code, Input::Ptx(&file), Wanted::Cubin)? {
+    match shop.run_nvcc(&code, Input::Ptx(&file), Wanted::Cubin)? {
         Ok(ran) => read(&ran.output).map(Ok),
         Err(fault) => Ok(Err(fault)),
     }
@@ -320,7 +320,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         compiled.ok_or_else(|| Error::environment(format!("{}: nothing was compiled", unit.id)))
     };
     let together = Input::Source(&first.source, &request);
-    let ran = match shop.run(&request.args, together, Wanted::Ptx)? {
+    let ran = match shop.run_nvcc(&request.args, together, Wanted::Ptx)? {
         Ok(ran) => ran,
         Err(fault) if is_alone => return Ok(vec![Err(fault)]),
         Err(_) => return compile_halves(shop, units),
@@ -411,7 +411,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         ..shop
     };
     let input = Input::Source(&first.source, &request);
-    if let Err(fault) = of_source.run(&request.args, input, Wanted::Ptx)? {
+    if let Err(fault) = of_source.run_nvcc(&request.args, input, Wanted::Ptx)? {
         return Ok(fail_all(units, &fault));
     }
     let (one, other) = units.split_at(units.len() / 2);
@@ -457,7 +457,7 @@ pub fn compile_to_list(
     } else {
         Wanted::Ptx
     };
-    let ran = match shop.run(args, Input::Source(source, &request), wanted)? {
+    let ran = match shop.run_nvcc(args, Input::Source(source, &request), wanted)? {
         Ok(ran) => ran,
         Err(fault) => return Ok(Err(fault)),
     };
@@ -520,7 +520,7 @@ impl Workshop<'_> {
         Ok(path)
     }
 
-    fn run(
+    fn run_nvcc(
         &self,
         args: &[String],
         input: Input,
@@ -652,7 +652,7 @@ impl Workshop<'_> {
     fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
         let file = self.scratch.join(GENERATED).with_extension("ptx");
         std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
-        self.run(args, Input::Ptx(&file), Wanted::Cubin)
+        self.run_nvcc(args, Input::Ptx(&file), Wanted::Cubin)
     }
 
     fn canonical(&self, text: &str) -> String {

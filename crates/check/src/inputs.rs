@@ -71,7 +71,7 @@ pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData
             Err("only an input can have a codec".to_owned())
         }
         Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
-        Role::Out | Role::Scratch => Layout::new(tensor).check().map(|()| None),
+        Role::Out | Role::Scratch => Layout::new(tensor).validate().map(|()| None),
         Role::In | Role::Inout | Role::Reference => make(tensor, seed).map(Some),
     };
     made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
@@ -106,7 +106,7 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
 
 fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
     let layout = Layout::new(tensor);
-    layout.check()?;
+    layout.validate()?;
     if let Some(Fill::Captured { content }) = &tensor.fill {
         let bytes = captured::read(content)?;
         let wanted = tensor.span() * tensor.elem.size();

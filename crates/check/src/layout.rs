@@ -40,7 +40,7 @@ impl<'a> Layout<'a> {
     ///
     /// The check is sufficient, and necessary for the strides that tensor libraries make by slicing and permuting:
     /// ordered by stride, each dimension steps over everything that the smaller ones span.
-    pub fn check(self) -> Result<(), String> {
+    pub fn validate(self) -> Result<(), String> {
         let Some(strides) = self.strides else {
             return Ok(());
         };
@@ -191,13 +191,17 @@ mod tests {
         ] {
             let tensor = strided(&dims, &strides);
             assert!(
-                Layout::new(&tensor).check().is_err(),
+                Layout::new(&tensor).validate().is_err(),
                 "{dims:?} {strides:?}"
             );
         }
         for (dims, strides) in [(vec![1, 3], vec![0, 1]), (vec![2, 3], vec![1, 2])] {
             let tensor = strided(&dims, &strides);
-            assert_eq!(Layout::new(&tensor).check(), Ok(()), "{dims:?} {strides:?}");
+            assert_eq!(
+                Layout::new(&tensor).validate(),
+                Ok(()),
+                "{dims:?} {strides:?}"
+            );
         }
     }
 
@@ -211,7 +215,7 @@ mod tests {
                 stride = stride * dims[axis] + pad;
             }
             let tensor = strided(&dims, &strides);
-            prop_assert!(Layout::new(&tensor).check().is_ok());
+            prop_assert!(Layout::new(&tensor).validate().is_ok());
             let values: Vec<u8> = (0..tensor.len()).map(|i| i as u8).collect();
             let image = Layout::new(&tensor).scatter(&tensor, values.clone(), &[255]);
             prop_assert_eq!(image.len(), tensor.span());

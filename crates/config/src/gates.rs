@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The scope in which the limits of a variant are resolved to gates.
-pub struct Writer<'a> {
+pub struct GateResolver<'a> {
     pub kernel: &'a KernelVariant<'a>,
     /// All variants of the kernel, including this one.
     pub siblings: &'a [KernelVariant<'a>],
@@ -28,7 +28,7 @@ pub struct Writer<'a> {
     pub file: &'a str,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> GateResolver<'a> {
     pub fn unit_gates(&self, id: &UnitId) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.kernel.defines);

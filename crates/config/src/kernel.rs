@@ -6,7 +6,7 @@ use super::disk::PathKind;
 use super::expect;
 use super::fallback;
 use super::flags::check_nvcc_flag;
-use super::gates::{self, Writer};
+use super::gates::{self, GateResolver};
 use super::image;
 use super::loaded::Loaded;
 use super::memory;
@@ -51,7 +51,7 @@ pub fn resolve_kernel(
     let (mut cases, mut all_gates, mut all_targets) = (Vec::new(), Vec::new(), Vec::new());
     let dims = names_of_dims(&shapes);
     for kernel in &kernels {
-        let writer = Writer {
+        let resolver = GateResolver {
             kernel,
             siblings: &kernels,
             architectures: shared.architectures,
@@ -60,10 +60,10 @@ pub fn resolve_kernel(
             dims: &dims,
             file: shared.file,
         };
-        let mut variant = resolve_one(&writer, shared)?;
+        let mut variant = resolve_one(&resolver, shared)?;
         loaded.plan.units.extend(variant.units);
         loaded.tunes.extend(tune::resolve(kernel, &shapes)?);
-        let targets = target::resolve(&writer, &kernel.targets, &variant.cases)?;
+        let targets = target::resolve(&resolver, &kernel.targets, &variant.cases)?;
         match kernel.failing {
             None => all_targets.extend(targets),
             // The metrics of a wrong kernel have no good values.
@@ -114,7 +114,7 @@ pub fn resolve_candidate(
     )?;
     kernel.defines.extend(macros.clone());
     let rivals = rival::resolve_rivals(name, raw)?;
-    let writer = Writer {
+    let resolver = GateResolver {
         kernel: &kernel,
         siblings: &siblings,
         architectures: shared.architectures,
@@ -123,15 +123,18 @@ pub fn resolve_candidate(
         dims: &names_of_dims(&shapes),
         file: shared.file,
     };
-    let mut asked = resolve_one(&writer, shared)?;
+    let mut asked = resolve_one(&resolver, shared)?;
     asked.gates.retain(tune::is_asked);
     gates::mark_cases(&asked.gates, &[], &mut asked.cases);
     Ok(asked)
 }
 
-fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVariant, Problem> {
-    let kernel = writer.kernel;
-    check_names(kernel, writer.shapes)?;
+fn resolve_one(
+    resolver: &GateResolver<'_>,
+    shared: &Shared<'_>,
+) -> Result<ResolvedVariant, Problem> {
+    let kernel = resolver.kernel;
+    check_names(kernel, resolver.shapes)?;
     let mut cases: Vec<Case> = kernel
         .shapes
         .iter()
@@ -141,10 +144,10 @@ fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<ResolvedVaria
     let units = resolve_units(kernel, entries, &cases, shared)?;
     let mut gates = Vec::new();
     for unit in &units {
-        gates.extend(writer.unit_gates(&unit.id)?);
+        gates.extend(resolver.unit_gates(&unit.id)?);
     }
     for (case, shape) in cases.iter().zip(&kernel.shapes) {
-        gates.extend(writer.case_gates(case, shape)?);
+        gates.extend(resolver.case_gates(case, shape)?);
     }
     Ok(ResolvedVariant {
         units,

@@ -67,7 +67,7 @@ pub use floats::FloatTolerance;
 pub use kernel::ResolvedVariant;
 pub use limit::ProgramLimit;
 pub use limit::{parse_change, parse_margin};
-pub use load::{check, find_above, load, load_in_tree};
+pub use load::{find_above, load, load_in_tree, validate_text};
 pub use loaded::{Loaded, ToolchainPin, Whole};
 pub use outputs::{ProgramOutput, TypedLaunch, TypedTensor};
 pub use places::{Owner, Places};

@@ -116,7 +116,7 @@ impl File {
 ///
 /// # Errors
 /// Returns the first mistake in it.
-pub fn check(root: &Path, text: &str) -> error::Result<()> {
+pub fn validate_text(root: &Path, text: &str) -> error::Result<()> {
     let file = File {
         root: root.to_owned(),
         name: DEFAULT_CONFIG.to_owned(),

@@ -1,6 +1,6 @@
 //! Resolves `target`: values to be reached, written like limits. They are reported, and are no gates.
 
-use super::gates::Writer;
+use super::gates::GateResolver;
 use super::limit::read_limit;
 use super::scope::Scope;
 use super::written::{Key, WrittenGate, WrittenTargets};
@@ -10,39 +10,44 @@ use std::collections::BTreeMap;
 
 /// Resolves the targets of a variant. `cases` are the cases of this variant, in the order of its shapes.
 pub fn resolve(
-    writer: &Writer<'_>,
+    resolver: &GateResolver<'_>,
     written: &[WrittenTargets<'_>],
     cases: &[Case],
 ) -> Result<Vec<Target>, Problem> {
     let nowhere = BTreeMap::new();
-    let kernel = writer.kernel;
+    let kernel = resolver.kernel;
     let mut targets = Vec::new();
     for written in written {
-        for &arch in writer.architectures {
+        for &arch in resolver.architectures {
             let scope = Scope::new("", &nowhere, &kernel.defines);
             let subject = Subject::Unit(kernel.unit(arch));
-            let limits = |gate: &WrittenGate<'_>| gate.for_architecture(arch, writer.architectures);
-            targets.extend(subject_targets(writer, written, &subject, &scope, limits)?);
+            let limits =
+                |gate: &WrittenGate<'_>| gate.for_architecture(arch, resolver.architectures);
+            targets.extend(subject_targets(
+                resolver, written, &subject, &scope, limits,
+            )?);
         }
         for (shape, case) in kernel.shapes.iter().zip(cases) {
             let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
             let subject = Subject::Case(case.id.clone());
-            let limits = |gate: &WrittenGate<'_>| gate.for_shape(&shape.name, writer.shapes);
-            targets.extend(subject_targets(writer, written, &subject, &scope, limits)?);
+            let limits = |gate: &WrittenGate<'_>| gate.for_shape(&shape.name, resolver.shapes);
+            targets.extend(subject_targets(
+                resolver, written, &subject, &scope, limits,
+            )?);
         }
     }
     Ok(targets)
 }
 
 fn subject_targets(
-    writer: &Writer<'_>,
+    resolver: &GateResolver<'_>,
     written: &WrittenTargets<'_>,
     subject: &Subject,
     scope: &Scope<'_>,
     limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,
 ) -> Result<Vec<Target>, Problem> {
     let is_unit = matches!(subject, Subject::Unit(_));
-    let context = writer.make_context(scope, is_unit);
+    let context = resolver.make_context(scope, is_unit);
     let mut targets = Vec::new();
     for one in &written.limits {
         let Key::Metric(metric) = one.key else {
@@ -64,7 +69,7 @@ fn subject_targets(
                 op,
                 bound,
                 because: written.because.map(str::to_owned),
-                declared: format!("{}:{}", writer.file, text.at.line()),
+                declared: format!("{}:{}", resolver.file, text.at.line()),
             });
         }
     }

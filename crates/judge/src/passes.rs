@@ -45,7 +45,7 @@ impl Index<'_> {
         verdicts.extend(broken);
         judgement.notes.extend(unneeded);
         if !matches!(self.opponent, Opponent::Record { .. }) {
-            verdicts.extend(accepted::check(view));
+            verdicts.extend(accepted::judge_acceptances(view));
         }
         verdicts.extend(uncaptured::review(view.plan()));
         // Last comes everything that the base requires.

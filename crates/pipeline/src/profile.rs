@@ -41,7 +41,9 @@ pub(super) fn profile_all(
                 let facts = match (&planned.profiler, job) {
                     (Err(fault), _) => Seen::Fault(fault.clone()),
                     (Ok(_), Err(why)) => why.into_seen(),
-                    (Ok(profiler), Ok(job)) => trees.without_paths(run(profiler, job, record)),
+                    (Ok(profiler), Ok(job)) => {
+                        trees.without_paths(profile_case(profiler, job, record))
+                    }
                 };
                 on(Event::Stepped {
                     phase: Phase::Profile,
@@ -115,7 +117,7 @@ impl Trees {
     }
 }
 
-fn run(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<ProfileFacts> {
+fn profile_case(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<ProfileFacts> {
     match &record.environment.device {
         Seen::Got(device) => profiler::profile(profiler, job, device),
         Seen::Fault(fault) => Seen::Fault(fault.clone()),

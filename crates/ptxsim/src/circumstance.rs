@@ -218,7 +218,7 @@ fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: b
 /// The first instruction that writes to a variable of the module, as far as the program says.
 pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
     let addresses = constants_in(program, from..from.saturating_add(bytes));
-    let flow = Flow::run(program, addresses, |_| false);
+    let flow = Flow::follow(program, addresses, |_| false);
     let reached = |access: MemoryAccess| access.address.is_some_and(|r| flow.reaches(r));
     program.code.iter().find(|inst| {
         let mut written = inst.op.facts().memory().filter(MemoryAccess::writes);
@@ -258,7 +258,7 @@ impl Flow {
             // Part of a pointer, too, is made of one.
             at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
         };
-        Self::run(program, variables, |inst| {
+        Self::follow(program, variables, |inst| {
             inst.op.facts().memory().any(|access| {
                 let is_parameter = access.space == AddressSpace::Param;
                 access.object == Object::Heap
@@ -268,7 +268,11 @@ impl Flow {
     }
 
     /// From some registers on, and what some instructions give.
-    fn run(program: &Program, addresses: HashSet<Register>, gives: impl Fn(&Inst) -> bool) -> Self {
+    fn follow(
+        program: &Program,
+        addresses: HashSet<Register>,
+        gives: impl Fn(&Inst) -> bool,
+    ) -> Self {
         let mut flow = Self {
             addresses,
             made: HashSet::new(),

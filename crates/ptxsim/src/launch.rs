@@ -148,7 +148,7 @@ pub(crate) fn launch(
     };
     let held = Held::by(memory, cooperative && program.asks_for_workspace());
     let memory = &mut *held.0;
-    let (mut outcome, reached, full, unjudged) = match parallel::run(&job, memory) {
+    let (mut outcome, reached, full, unjudged) = match parallel::run_on_threads(&job, memory) {
         Some((outcome, reached)) => (outcome, reached, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();

@@ -45,7 +45,7 @@ struct Shard {
 }
 
 /// Returns the outcome, and what is reached of each allocation. `None`: the blocks have to run one after the other.
-pub fn run(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64>)> {
+pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64>)> {
     let room = memory.room_for_checks();
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
@@ -275,7 +275,7 @@ mod tests {
             let value = &value.to_le_bytes()[..size as usize];
             params[at as usize..][..size as usize].copy_from_slice(value);
         }
-        run(&job(kernel, &params, 8, threads), &mut memory).map(|(outcome, _)| outcome)
+        run_on_threads(&job(kernel, &params, 8, threads), &mut memory).map(|(outcome, _)| outcome)
     }
 
     #[test]

@@ -23,20 +23,20 @@ pub struct Diagnostic {
     /// Ways out, one on each line.
     pub help: Vec<String>,
     /// The error that the problem comes from, if it was another one. The message says what it says.
-    pub source: Option<Source>,
+    pub source: Option<ErrorSource>,
 }
 
 /// The source of an error, for a log. What a problem says does not depend on it, so all sources are equal.
 #[derive(Clone, Debug)]
-pub struct Source(Arc<dyn std::error::Error + Send + Sync>);
+pub struct ErrorSource(Arc<dyn std::error::Error + Send + Sync>);
 
-impl PartialEq for Source {
+impl PartialEq for ErrorSource {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Source {}
+impl Eq for ErrorSource {}
 
 impl Diagnostic {
     pub fn new(message: impl Into<String>) -> Self {
@@ -88,7 +88,7 @@ impl Error {
     #[must_use]
     pub fn caused_by(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.with(|diagnostic| Diagnostic {
-            source: Some(Source(Arc::new(source))),
+            source: Some(ErrorSource(Arc::new(source))),
             ..diagnostic
         })
     }
@@ -130,7 +130,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let Source(source) = self.diagnostic().source.as_ref()?;
+        let ErrorSource(source) = self.diagnostic().source.as_ref()?;
         Some(source.as_ref())
     }
 }

@@ -11,7 +11,7 @@ use crate::rules::{self, is_against_base};
 use model::*;
 
 /// Returns a verdict on each acceptance that has expired, applies to nothing, or is needed by nothing.
-pub fn check(view: View) -> Vec<Verdict> {
+pub fn judge_acceptances(view: View) -> Vec<Verdict> {
     let accepted = view.policy().accepted.iter();
     accepted
         .filter_map(|accepted| {

@@ -490,12 +490,12 @@ impl<'a> Crew<'a> {
             })) => {
                 // Standard error has the message of a failed assert.
                 fault.message += &self.end_worker();
-                Seen::Fault(self.cross_examine(fault))
+                Seen::Fault(self.classify_fault(fault))
             }
             Ok(frame) => Seen::Got(frame),
             Err(lost) => {
                 self.end_worker();
-                Seen::Fault(self.cross_examine(fault_of(lost)))
+                Seen::Fault(self.classify_fault(fault_of(lost)))
             }
         }
     }
@@ -512,7 +512,7 @@ impl<'a> Crew<'a> {
 
     /// Finds out whether the kernel or the machine caused a fault: runs a known-good kernel in a fresh worker. If that
     /// works, the fault is the kernel's, and the worker stays for the next job.
-    fn cross_examine(&mut self, fault: Fault) -> Fault {
+    fn classify_fault(&mut self, fault: Fault) -> Fault {
         warn!(
             ?fault,
             "a fresh worker runs a known-good kernel, to tell kernel from machine"

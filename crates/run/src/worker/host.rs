@@ -1,7 +1,7 @@
 //! Drives one child process: sends orders, receives frames, and gives each order a deadline. It knows nothing of what
 //! orders mean, except which frame ends one.
 
-use super::protocol::{Frame, Job, Line, Order};
+use super::protocol::{Frame, Job, Line, WorkerJob};
 use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ impl Worker {
     pub fn send(&mut self, job: &Job) -> Result<Sent, Lost> {
         self.orders += 1;
         let id = self.orders;
-        let order = Order {
+        let order = WorkerJob {
             id,
             job: job.clone(),
         };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// One line on the worker's standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct WorkerJob {
     /// The number of the order, which comes back with every frame that belongs to it.
     pub id: u64,
     pub job: Job,

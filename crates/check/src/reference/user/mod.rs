@@ -275,7 +275,7 @@ impl Functions {
                 memory: Some(limits::compiler_memory()),
                 ..rules(&writes, hidden, None)
             };
-            run(compile, &rules, COMPILE)
+            run_confined(compile, &rules, COMPILE)
         };
         let before = SystemTime::now();
         let hidden = self.hidden.compilers.as_ref();
@@ -408,7 +408,7 @@ impl Functions {
         let what = "the loader of a reference";
         // The program itself names its loader. Nothing is hidden from the loader, which is only asked what it would
         // load.
-        let ended = run(ask, &rules(&[], None, Some(0)), COMPILE)
+        let ended = run_confined(ask, &rules(&[], None, Some(0)), COMPILE)
             .map_err(|why| why.into_answer(what, COMPILE))?;
         let listed = output(ended, what)?;
         Ok(list_loaded(&listed)
@@ -488,7 +488,7 @@ impl NotEnded {
 }
 
 /// Runs a program to its end, however that ends.
-fn run(
+fn run_confined(
     command: Command,
     rules: &Rules,
     deadline: Duration,
@@ -557,7 +557,8 @@ pub fn call(
     let deadline = Duration::from_millis(case.deadline_ms);
     let writes = [scratch.path()];
     let rules = rules(&writes, program.hidden.as_deref(), Some(expected as u64));
-    let ended = run(command, &rules, deadline).map_err(|why| why.into_answer(&what, deadline))?;
+    let ended =
+        run_confined(command, &rules, deadline).map_err(|why| why.into_answer(&what, deadline))?;
     output(ended, &what)?;
     let answer = read_answer(&answer, expected)
         .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;

@@ -3,7 +3,8 @@
 
 use super::arguments::{Param, stored};
 use super::{
-    Build, Functions, LARGEST_FILE, MOST_OUTPUT, NoAnswer, ReferenceProgram, output, rules, run,
+    Build, Functions, LARGEST_FILE, MOST_OUTPUT, NoAnswer, ReferenceProgram, output, rules,
+    run_confined,
 };
 use build::apart::FileRead;
 use build::toolchain::clean_command;
@@ -57,7 +58,7 @@ impl Functions {
             .arg(&listing);
         let writes = [scratch.path()];
         // The files that it imports are not known yet, so nothing can be hidden.
-        let ended = run(probe, &rules(&writes, None, Some(LARGEST_FILE)), IMPORT)
+        let ended = run_confined(probe, &rules(&writes, None, Some(LARGEST_FILE)), IMPORT)
             .map_err(|why| why.into_answer(&what, IMPORT))?;
         if ended.status.code() == Some(PYTHON_LACKS) {
             return Err(NoAnswer::Environment(format!(

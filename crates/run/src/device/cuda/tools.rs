@@ -68,15 +68,15 @@ impl Tools {
     /// Queues a wait of `ns` on the GPU, while the host goes on and queues what is to be timed.
     /// `out`, if not null, gets two u64: clock cycles and ns.
     pub fn spin(self, stream: sys::CUstream, out: Address, ns: u64) -> Result<()> {
-        run(self.spin, 1, &mut [out, ns], stream)
+        launch_tool(self.spin, 1, &mut [out, ns], stream)
     }
 
     pub fn known_good(self, stream: sys::CUstream, out: Address) -> Result<()> {
-        run(self.known_good, KNOWN_GOOD_THREADS, &mut [out], stream)
+        launch_tool(self.known_good, KNOWN_GOOD_THREADS, &mut [out], stream)
     }
 }
 
-fn run(
+fn launch_tool(
     function: sys::CUfunction,
     threads: u32,
     args: &mut [u64],

@@ -54,7 +54,7 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
         loop {
             let order = orders.take();
             frames.id = order.id;
-            let end = run(&mut device, &mut cache, &order.job, &mut frames);
+            let end = run_job(&mut device, &mut cache, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
             frames.send(end);
             if sticky {
@@ -66,7 +66,7 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
 }
 
 /// Does a job, and says how long a case used the device.
-fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Frames) -> Frame {
+fn run_job(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Frames) -> Frame {
     cache.begin_job();
     let say = &mut |frame| frames.send(frame);
     let end = match job {

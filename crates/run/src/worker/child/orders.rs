@@ -1,23 +1,23 @@
 //! Queues orders as they arrive. They may arrive before the current one is done.
 
-use crate::worker::protocol::{Job, Order};
+use crate::worker::protocol::{Job, WorkerJob};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 pub struct Orders {
-    waiting: Mutex<VecDeque<Order>>,
+    waiting: Mutex<VecDeque<WorkerJob>>,
     more: Condvar,
 }
 
 impl Orders {
-    pub fn put(&self, order: Order) {
+    pub fn put(&self, order: WorkerJob) {
         self.held().push_back(order);
         self.more.notify_all();
     }
 
     /// Takes the oldest order, and waits until there is one.
-    pub fn take(&self) -> Order {
+    pub fn take(&self) -> WorkerJob {
         loop {
             let mut waiting = self.wait();
             if let Some(order) = waiting.pop_front() {
@@ -35,13 +35,13 @@ impl Orders {
         }
     }
 
-    fn wait(&self) -> MutexGuard<'_, VecDeque<Order>> {
+    fn wait(&self) -> MutexGuard<'_, VecDeque<WorkerJob>> {
         self.more
             .wait_while(self.held(), |waiting| waiting.is_empty())
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, VecDeque<Order>> {
+    fn held(&self) -> MutexGuard<'_, VecDeque<WorkerJob>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +59,7 @@ mod tests {
             std::thread::spawn(move || orders.next_job())
         };
         for id in 1..=2 {
-            orders.put(Order {
+            orders.put(WorkerJob {
                 id,
                 job: Job::KnownGood,
             });

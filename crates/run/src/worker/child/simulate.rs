@@ -33,7 +33,7 @@ pub fn serve(frames: &mut Frames, orders: &Arc<Orders>) -> ! {
     loop {
         let order = orders.take();
         frames.id = order.id;
-        let end = run(&mut device, &mut cache, &order.job, frames);
+        let end = run_simulation(&mut device, &mut cache, &order.job, frames);
         let freed = device.reset();
         frames.send(match (end, freed) {
             (Ok(frame), Ok(())) => frame,
@@ -53,7 +53,7 @@ fn limit_memory() {
     unsafe { setrlimit(RLIMIT_DATA, &raw const limit) };
 }
 
-fn run(
+fn run_simulation(
     device: &mut SimDevice,
     cache: &mut JobCache,
     job: &Job,
@@ -243,7 +243,7 @@ fn depend(
             return Ok(());
         };
         match elsewhere(device, cache, job, varied)? {
-            Elsewhere::Ended(outputs) if may_differ => {
+            PerturbedRun::Ended(outputs) if may_differ => {
                 // The outputs are only compared with the expected ones.
                 let differs = runs.differs.take();
                 runs.take(LAUNCH_ELSEWHERE, outputs)?;
@@ -286,12 +286,12 @@ fn depend(
 /// The number of the launch elsewhere. It is not counted among the launches, and has the poison of the first.
 const LAUNCH_ELSEWHERE: u32 = 3;
 
-enum Elsewhere {
+enum PerturbedRun {
     Ended(OutputImages),
     Stopped(String),
 }
 
-impl Elsewhere {
+impl PerturbedRun {
     /// Returns how this launch differs from the first one.
     fn against(self, runs: &Runs) -> Result<Option<ElsewhereOutcome>> {
         match self {
@@ -309,13 +309,13 @@ fn elsewhere(
     cache: &mut JobCache,
     job: &CheckJob,
     varied: Circumstances,
-) -> Result<Elsewhere> {
+) -> Result<PerturbedRun> {
     device.begin(usual_place(job.seed), varied);
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     match launch_once(device, &stage, LAUNCH_ELSEWHERE, &mut cache.buffers) {
-        Ok(outputs) => Ok(Elsewhere::Ended(outputs)),
+        Ok(outputs) => Ok(PerturbedRun::Ended(outputs)),
         Err(Failure::Fault { fault, .. }) if fault.kind != FaultKind::Environment => {
-            Ok(Elsewhere::Stopped(fault.message))
+            Ok(PerturbedRun::Stopped(fault.message))
         }
         Err(failure) => Err(failure),
     }

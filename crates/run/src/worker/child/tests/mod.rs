@@ -9,7 +9,9 @@ use super::pair::pair;
 use super::stage::StagedCase;
 use super::time::time;
 use crate::device::{Device, Failure, Result};
-use crate::worker::protocol::{Arm, CheckJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob};
+use crate::worker::protocol::{
+    Arm, CheckJob, ExpectedOutput, Frame, Job, PairJob, TimeJob, WorkerJob,
+};
 use build::{Artifact, FilledConstant};
 use check::cache::{self, References};
 use check::reference::user::HiddenFrom;
@@ -345,7 +347,7 @@ fn a_job_uses_files_read_ahead_and_reports_an_unreadable_one() {
     );
     let before_the_second = || {
         let orders = Arc::new(Orders::default());
-        orders.put(Order {
+        orders.put(WorkerJob {
             id: 2,
             job: Job::Check(Box::new(second.clone())),
         });
