@@ -629,8 +629,8 @@ pub struct Finding {
     /// The entry as written in gates.yaml. `None` if the case launches only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
-    /// The first event. In files it is called `message`, which older records have as a sentence.
-    #[serde(rename = "message")]
+    /// The first event. Older records have a sentence instead, under the key `message`.
+    #[serde(alias = "message")]
     pub event: FindingEvent,
     /// The number of the launch, counted from 1. `None` for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

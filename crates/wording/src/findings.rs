@@ -310,7 +310,7 @@ mod tests {
         let old = old_race();
         let sentence = "race on shared memory 0x0: this write and the read are not ordered";
         assert_eq!(message(&old), sentence);
-        assert_eq!(serde_json::to_value(&old).unwrap()["message"], sentence);
+        assert_eq!(serde_json::to_value(&old).unwrap()["event"], sentence);
         assert_eq!(problems::lacking(&old), Some("no barrier between the two"));
         let [write, read] = [0, 1].map(|at| problems::access(&old, &old.accesses[at]));
         assert_eq!((&*write, &*read), ("thread 224 writes", "reads"));
