@@ -239,7 +239,7 @@ pub struct CaptureArgs {
 The output of each launch has to be bit for bit the captured one, and the same each time, unless --tolerance is given. With
 --base it has to be the base's, and both are timed interleaved on the same memory.
 
-Exit codes: as of run.")]
+Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct ReplayArgs {
     /// The directory that `capture` wrote
     #[arg(value_name = "DIR")]

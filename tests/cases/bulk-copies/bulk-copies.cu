@@ -148,11 +148,11 @@ extern "C" __global__ void announces_more_bytes_than_come(const int* x, int* y) 
     tile[threadIdx.x] = 0;
 }
 
-// A form of the copy that is not built: named, and no pass.
+// A form of a reduction that is not built: named, and no pass.
 extern "C" __global__ void adds_to_a_neighbour(const int* x, int* y) {
     BEGIN
     FETCH(x + 1024 * blockIdx.x)
-    asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%0], [%0], 16, [%0];" ::"r"(0));  // ~ note unsupported
+    asm volatile("multimem.red.release.gpu.global.add.u32 [%0], 1;" ::"l"(y));  // ~ note unsupported
     ARRIVE
     WAIT
     CHANGE
