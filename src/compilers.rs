@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of workers, devices or judges, and `pipeline` does not know where a side comes from.
 
-use build::toolchain::{self, Choice, Source};
+use build::toolchain::{self, Choice, CompilerOrigin};
 use model::{Base, Component, Loosening, PartChange};
 use pipeline::{BaseSide, Change};
 use records::store;
@@ -94,7 +94,7 @@ pub struct Step {
 /// # Errors
 /// Environment, if one of the two is not there.
 pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Step>> {
-    let sides = [base, head].map(|choice| -> Result<[Source; 4]> {
+    let sides = [base, head].map(|choice| -> Result<[CompilerOrigin; 4]> {
         let whole = Choice {
             whole: choice.whole.clone(),
             ..Choice::default()
@@ -103,12 +103,12 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
         let home = home.parent().and_then(Path::parent).map(Path::to_owned);
         Ok(Component::ALL.map(|part| {
             let named = choice.parts.get(&part).cloned();
-            named.unwrap_or_else(|| Source::Home(home.clone().unwrap_or_default()))
+            named.unwrap_or_else(|| CompilerOrigin::Home(home.clone().unwrap_or_default()))
         }))
     });
     let [base, head] = sides;
     let (mut sources, head) = (base?, head?);
-    let facts = |source: &Source| {
+    let facts = |source: &CompilerOrigin| {
         let choice = Choice {
             whole: Some(source.clone()),
             ..Choice::default()

@@ -28,10 +28,10 @@ use std::collections::BTreeSet;
 type Sizes = Vec<usize>;
 
 /// Returns true if a kernel of head's is near to one of the base's.
-type Nearness<'a> = dyn Fn(&Kernel, &Kernel) -> bool + 'a;
+type Nearness<'a> = dyn Fn(&PairedKernel, &PairedKernel) -> bool + 'a;
 
 /// A kernel of a capture, with its launches.
-struct Kernel<'a> {
+struct PairedKernel<'a> {
     unit: &'a Unit,
     symbol: String,
     launches: Vec<(&'a Case, Sizes)>,
@@ -97,7 +97,7 @@ pub fn find_pairs(head: &Plan, base: &Plan) -> Pairs {
     }
 }
 
-fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {
+fn kernels(plan: &Plan) -> Vec<PairedKernel<'_>> {
     plan.units
         .iter()
         .map(|unit| {
@@ -109,7 +109,7 @@ fn kernels(plan: &Plan) -> Vec<Kernel<'_>> {
                 .iter()
                 .filter(is_of)
                 .map(|case| (case, sizes(case)));
-            Kernel {
+            PairedKernel {
                 unit,
                 symbol: match &unit.call {
                     Callable::Entries { names, .. } => names.concat(),
@@ -130,13 +130,14 @@ fn sizes(case: &Case) -> Sizes {
 
 /// Returns, for each of the base's kernels, the place of its partner in head. The four rounds go from the nearest to
 /// the most distant likeness, and in each round kernels are taken in their order.
-fn pair(ours: &[Kernel], theirs: &[Kernel]) -> Vec<Option<usize>> {
-    let is_one =
-        |a: &Kernel, b: &Kernel| binary::normal_name(&a.symbol) == binary::normal_name(&b.symbol);
+fn pair(ours: &[PairedKernel], theirs: &[PairedKernel]) -> Vec<Option<usize>> {
+    let is_one = |a: &PairedKernel, b: &PairedKernel| {
+        binary::normal_name(&a.symbol) == binary::normal_name(&b.symbol)
+    };
     // The names are equal without the arguments of a template, so these are instances of the same one.
-    let is_called_alike = |a: &Kernel, b: &Kernel| name(&a.symbol) == name(&b.symbol);
-    let has_sizes = |a: &Kernel, b: &Kernel| {
-        let all = |kernel: &Kernel| {
+    let is_called_alike = |a: &PairedKernel, b: &PairedKernel| name(&a.symbol) == name(&b.symbol);
+    let has_sizes = |a: &PairedKernel, b: &PairedKernel| {
+        let all = |kernel: &PairedKernel| {
             kernel
                 .launches
                 .iter()

@@ -94,7 +94,7 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
         .help(format!("run it: gatekeeper run {}", program.name)));
     }
     let (baselines, _) = store::load_baselines(&loaded.root)?;
-    let source = report::case::Source {
+    let source = report::case::CaseContext {
         plan: &loaded.plan,
         gates: &loaded.gates,
         places: &loaded.places,

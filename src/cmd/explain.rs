@@ -2,7 +2,7 @@
 
 use super::print;
 use crate::cli::{ExplainArgs, ExplainFormat};
-use build::code::Reader;
+use build::code::CodeReader;
 use build::toolchain::{self, Disassembler};
 use explain::Sides;
 use judge::Index;
@@ -155,7 +155,7 @@ fn code_of(
         return Ok(Seen::NotRun(NotRun::CodeNotKept));
     };
     match build::stored(cache, &toolchain, unit, facts)? {
-        Some(artifact) => Ok(Reader::open(disassembler, cache)?.read(&artifact)),
+        Some(artifact) => Ok(CodeReader::open(disassembler, cache)?.read(&artifact)),
         None => Ok(Seen::NotRun(NotRun::CodeNotKept)),
     }
 }

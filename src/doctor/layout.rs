@@ -1,10 +1,10 @@
 //! Lays out the checklist of `doctor`, for people and for programs.
 
-use crate::doctor::peaks::{Kernel, Measured};
+use crate::doctor::peaks::{Measured, PeakKernel};
 use crate::doctor::{
     Amount, CacheSeen, CompilerSeen, Disk, Facts, Item, Problem, State, UNUSED_DAYS, exit,
 };
-use build::toolchain::Part;
+use build::toolchain::CompilerPart;
 use model::DeviceFacts;
 use report::exit::Exit;
 use run::device::nvml::{ComputeMode, Condition};
@@ -23,10 +23,10 @@ pub fn json(items: &[Item]) -> Result<String> {
         schema: &'static str,
         gatekeeper: &'static str,
         exit_code: u8,
-        items: Vec<Entry<'a>>,
+        items: Vec<ReportedItem<'a>>,
     }
     #[derive(Serialize)]
-    struct Entry<'a> {
+    struct ReportedItem<'a> {
         name: &'a str,
         state: State,
         facts: &'a Facts<'a>,
@@ -51,7 +51,7 @@ pub fn json(items: &[Item]) -> Result<String> {
         exit_code: exit(items) as u8,
         items: items
             .iter()
-            .map(|item| Entry {
+            .map(|item| ReportedItem {
                 name: &item.name,
                 state: item.state(),
                 facts: &item.facts,
@@ -204,7 +204,7 @@ fn compiler_lines(compiler: &CompilerSeen) -> Vec<String> {
 }
 
 /// Returns a part's name and version, such as `ptxas 13.0.88`.
-fn shown(part: &Part) -> String {
+fn shown(part: &CompilerPart) -> String {
     match &part.version {
         Some(version) => format!("{} {version}", part.name),
         None => part.name.to_owned(),
@@ -312,10 +312,10 @@ fn joined<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
 /// Returns a line such as `DRAM: 2.99 TB/s of 3.35 TB/s, 89 %`.
 fn peak(measured: &Measured) -> String {
     let (what, unit) = match measured.kernel {
-        Kernel::Fp32 => ("FP32", "TFLOP/s"),
-        Kernel::Tensor => ("tensor cores, f16 by mma.sync", "TFLOP/s"),
-        Kernel::Dram => ("DRAM, copy", "TB/s"),
-        Kernel::L2 => ("L2, read", "TB/s"),
+        PeakKernel::Fp32 => ("FP32", "TFLOP/s"),
+        PeakKernel::Tensor => ("tensor cores, f16 by mma.sync", "TFLOP/s"),
+        PeakKernel::Dram => ("DRAM, copy", "TB/s"),
+        PeakKernel::L2 => ("L2, read", "TB/s"),
     };
     let tera = |value: f64| format!("{:.2} {unit}", value / 1e12);
     let reached = tera(measured.reached);
@@ -572,7 +572,7 @@ mod tests {
     #[test]
     fn a_peak_stands_beside_that_of_the_tables() {
         let measured = |peak| Measured {
-            kernel: Kernel::Dram,
+            kernel: PeakKernel::Dram,
             reached: 2.99e12,
             peak,
         };

@@ -5,7 +5,7 @@ use super::{
     Amount, CacheSeen, CompilerSeen, GatesSeen, GpuSeen, GpusSeen, LockSeen, Machine, OutputSeen,
     PeaksSeen, Tool, UNUSED_DAYS, peaks,
 };
-use build::toolchain::{self, Part, Toolchain};
+use build::toolchain::{self, CompilerPart, Toolchain};
 use build::{Artifact, Building};
 use config::{Loaded, Selection};
 use model::{Arch, Callable, DEFAULT_CONFIG, DeviceFacts, Seen, Unit, UnitId};
@@ -216,7 +216,7 @@ fn compiler(
         Ok(version) => (version, None),
         Err(error) => (None, Some(error.diagnostic().clone())),
     };
-    let cicc = Part {
+    let cicc = CompilerPart {
         name: "cicc",
         version: cicc,
     };

@@ -12,7 +12,7 @@ mod tests;
 
 pub use look::{DoctorOptions, look};
 
-use build::toolchain::Part;
+use build::toolchain::CompilerPart;
 use model::{DeviceFacts, OtherProcess, Seen};
 use peaks::Measured;
 use report::exit::Exit;
@@ -90,7 +90,7 @@ pub struct CompilerSeen {
     pub version: String,
     pub host_compiler: String,
     pub host_version: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<CompilerPart>,
     /// The architecture for which an empty kernel was compiled.
     pub tried: String,
     /// The error, if this step failed.
@@ -221,7 +221,7 @@ problems! {
     GatesBroken(Diagnostic) = "gates-broken" Broken,
     CompilerUnusable(Diagnostic) = "compiler-unusable" Broken,
     CompilerNotLookedFor = "compiler-not-looked-for" Broken,
-    PartsMixed { nvcc: String, others: Vec<Part> } = "parts-mixed" Limited,
+    PartsMixed { nvcc: String, others: Vec<CompilerPart> } = "parts-mixed" Limited,
     DoesNotCompile(Diagnostic) = "does-not-compile" Broken,
     NoDisassembler = "no-disassembler" Limited,
     NotConfined(Support) = "not-confined" Limited,
@@ -364,8 +364,8 @@ impl Machine {
             }
             Some(Ok(compiler)) => compiler,
         };
-        let differs = |part: &&Part| !part.is_of_release(&compiler.version);
-        let others: Vec<Part> = compiler.parts.iter().filter(differs).cloned().collect();
+        let differs = |part: &&CompilerPart| !part.is_of_release(&compiler.version);
+        let others: Vec<CompilerPart> = compiler.parts.iter().filter(differs).cloned().collect();
         let mixed = (!others.is_empty()).then(|| Problem::PartsMixed {
             nvcc: compiler.version.clone(),
             others,

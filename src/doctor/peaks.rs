@@ -18,7 +18,7 @@ const FILE: &str = "peaks.cu";
 /// The unit of the GPU that a kernel keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kernel {
+pub enum PeakKernel {
     Fp32,
     Tensor,
     Dram,
@@ -28,7 +28,7 @@ pub enum Kernel {
 /// One peak, as it was measured and as the tables have it.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Measured {
-    pub kernel: Kernel,
+    pub kernel: PeakKernel,
     /// Operations or bytes per second that were reached.
     pub reached: f64,
     /// `None` if the tables do not have this GPU.
@@ -44,7 +44,7 @@ struct Work {
     rounds: u32,
 }
 
-impl Kernel {
+impl PeakKernel {
     pub const ALL: [Self; 4] = [Self::Fp32, Self::Tensor, Self::Dram, Self::L2];
 
     fn entry(self) -> &'static str {
@@ -144,13 +144,13 @@ pub fn measure(
 ) -> Result<Vec<Measured>> {
     let root = cache.dir(CACHE)?;
     cache::write_atomically(&root.join(FILE), SOURCE.as_bytes())?;
-    let units = Kernel::ALL.map(|kernel| kernel.unit(device.arch()));
+    let units = PeakKernel::ALL.map(|kernel| kernel.unit(device.arch()));
     let building = Building::new(&root, toolchain, cache);
     let built = build::build_all(building, &units, &|_, _| {})?;
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let peaks = Peaks::for_device(device);
     let mut measured = Vec::new();
-    for (kernel, built) in Kernel::ALL.into_iter().zip(built) {
+    for (kernel, built) in PeakKernel::ALL.into_iter().zip(built) {
         let Built {
             facts, artifact, ..
         } = built;
@@ -186,7 +186,7 @@ mod tests {
         let units = archs.map(|arch| arch.parse().unwrap());
         let units: Vec<_> = units
             .into_iter()
-            .flat_map(|arch| Kernel::ALL.map(|kernel| kernel.unit(arch)))
+            .flat_map(|arch| PeakKernel::ALL.map(|kernel| kernel.unit(arch)))
             .collect();
         let toolchain = toolchain();
         let building = Building::new(root.path(), &toolchain, &cache);
@@ -209,7 +209,7 @@ mod tests {
     fn the_work_of_a_launch_takes_long_enough_to_be_measured() {
         let device = fixture::device();
         let peaks = Peaks::for_device(&device).unwrap();
-        for kernel in Kernel::ALL {
+        for kernel in PeakKernel::ALL {
             let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
             // The start of a launch takes about a hundredth of this time.
             assert!((1e5..1e7).contains(&ns), "{kernel:?}: {ns}");

@@ -1,15 +1,15 @@
 //! Describes machines for the tests of the doctor.
 
 use super::*;
-use crate::doctor::peaks::Kernel;
+use crate::doctor::peaks::PeakKernel;
 use judge::fixture;
 use model::{Fault, FaultKind, NotRun};
 use run::device::nvml::Ecc;
 
 const GIB: u64 = 1 << 30;
 
-fn part(name: &'static str, version: &str) -> Part {
-    Part {
+fn part(name: &'static str, version: &str) -> CompilerPart {
+    CompilerPart {
         name,
         version: Some(version.to_owned()),
     }
@@ -102,7 +102,7 @@ pub fn good() -> Machine {
         sanitizer: Some(tool("/usr/local/cuda/bin/compute-sanitizer", "2025.3.0.0")),
         git: Some("2.47.3".into()),
         peaks: Some(PeaksSeen::Measured(vec![Measured {
-            kernel: Kernel::Dram,
+            kernel: PeakKernel::Dram,
             reached: 2.99e12,
             peak: Some(3.352e12),
         }])),
@@ -118,7 +118,7 @@ pub fn compiler() -> CompilerSeen {
         parts: vec![
             part("cicc", "13.0.88"),
             part("ptxas", "13.0.88"),
-            Part {
+            CompilerPart {
                 name: "nvlink",
                 version: None,
             },

@@ -1,6 +1,6 @@
 use super::testing::{broken, compiler, condition, good, laptop};
 use super::*;
-use crate::doctor::peaks::Kernel;
+use crate::doctor::peaks::PeakKernel;
 use std::path::Path;
 
 /// Returns the codes of an item's problems.
@@ -184,7 +184,7 @@ fn one_that_is_measured_has_an_item_for_each_peak() {
         reached: 1.0,
         peak: None,
     };
-    let peaks = PeaksSeen::Measured(vec![measured(Kernel::Dram), measured(Kernel::L2)]);
+    let peaks = PeaksSeen::Measured(vec![measured(PeakKernel::Dram), measured(PeakKernel::L2)]);
     let machine = Machine {
         peaks: Some(peaks),
         ..good()

@@ -21,19 +21,19 @@ pub struct Group {
     /// The unit and the case of head, and of the base, where the times can be compared.
     pub sides: Option<((Unit, Case), (Unit, Case))>,
     /// The places of the launches that the group stands for.
-    pub new: Vec<Place>,
-    pub gone: Vec<Place>,
+    pub new: Vec<LaunchPlace>,
+    pub gone: Vec<LaunchPlace>,
 }
 
 /// The place of a launch in a plan: the number of its unit, and its number among the launches of that unit. The base's
 /// names cannot identify a launch before they are head's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchPlace {
     unit: usize,
     launch: usize,
 }
 
-impl Place {
+impl LaunchPlace {
     pub fn find(self, plan: &Plan) -> Option<&CaseId> {
         let unit = plan.units.get(self.unit)?;
         plan.cases
@@ -112,7 +112,7 @@ pub fn find(
 
 /// A launch that belongs to a region.
 struct Member<'a> {
-    place: Place,
+    place: LaunchPlace,
     unit: &'a Unit,
     case: &'a Case,
     origin: &'a Origin,
@@ -141,7 +141,7 @@ fn by_region<'a>(
         if case.id.kernel == program.name {
             let of_region = regions.entry(origin.region.clone()).or_default();
             of_region.push(Member {
-                place: Place { unit: at, launch },
+                place: LaunchPlace { unit: at, launch },
                 unit,
                 case,
                 origin,
@@ -176,7 +176,7 @@ fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<
 struct Members<'a> {
     all: Vec<Member<'a>>,
     /// The kernels that the other side does not have, with their names.
-    alone: Vec<(Place, String)>,
+    alone: Vec<(LaunchPlace, String)>,
 }
 
 impl<'a> Members<'a> {

@@ -15,7 +15,7 @@
 //! the base never takes what ran as head.
 
 use super::Setting;
-use super::side::Side;
+use super::side::ProgramSide;
 use super::tree::{self, Age};
 use config::Program;
 use run::worker::this_program;
@@ -74,7 +74,7 @@ const MODULES: &str = "import sys; print(sys.version, *sys.path, sep='\\n')";
 /// # Errors
 /// Environment, if a program cannot be confined, or this one is not found.
 pub fn find_key(
-    side: &Side,
+    side: &ProgramSide,
     checkout: &Path,
     programs: &[Program],
     setting: &Setting,

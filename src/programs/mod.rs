@@ -11,14 +11,14 @@ use crate::injection::{MOST_BYTES, explain_nothing, find_library, inject};
 use build::signature::whole_name;
 use capture::{Capture, Reason, Request};
 use config::{Loaded, Program, ProgramLimit};
-use groups::{Group, Place};
+use groups::{Group, LaunchPlace};
 use model::{
     CaptureGap, CaseId, Fault, FaultKind, Filter, Gate, GroupTimes, OtherKernels, Plan, Reference,
     Rule, Subject, Uncaptured, Unsupported,
 };
 use pipeline::event::Event;
 use pipeline::{BaseSide, Change};
-use side::{Ended, Side};
+use side::{Ended, ProgramSide};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,7 +56,7 @@ pub fn add(change: &mut Change, setting: &Setting) -> Result<Kept> {
     let mut ours = Launches::default();
     let mut is_base = false;
     if !head.programs.is_empty() {
-        let make = |setting: &Setting| Side::head(&head.root, &head.programs, setting);
+        let make = |setting: &Setting| ProgramSide::head(&head.root, &head.programs, setting);
         let (side, launches) = run_side(&make, &head.programs, setting)?;
         let apart = base.as_ref().and_then(|base| base.file_isolation.as_ref());
         is_base = apart.is_some_and(|apart| side.has_tree(&apart.top));
@@ -202,7 +202,7 @@ fn add_to_base(
     }
     let mut theirs = Launches::default();
     if !both.is_empty() {
-        let make = |setting: &Setting| Side::base(&base.root, apart, &both, setting);
+        let make = |setting: &Setting| ProgramSide::base(&base.root, apart, &both, setting);
         let (side, launches) = run_side(&make, &both, setting)?;
         theirs = launches;
         let tree = std::mem::replace(&mut base.files, Box::new(()));
@@ -266,7 +266,7 @@ impl Launches {
             let own = groups
                 .iter()
                 .filter(|group| group.id.kernel == program.name);
-            let places = |of: fn(&Group) -> &[Place], plan: &Plan| -> BTreeSet<CaseId> {
+            let places = |of: fn(&Group) -> &[LaunchPlace], plan: &Plan| -> BTreeSet<CaseId> {
                 own.clone()
                     .flat_map(of)
                     .filter_map(|place| place.find(plan).cloned())
@@ -475,10 +475,10 @@ fn request(program: &Program, out: &Path, kernels: Vec<String>) -> Request {
 /// Makes a side and runs its programs there. If they fail with a kept build, the kept build may be the reason, so
 /// everything is built and run once more.
 fn run_side(
-    make: &dyn Fn(&Setting) -> Result<Side>,
+    make: &dyn Fn(&Setting) -> Result<ProgramSide>,
     programs: &[Program],
     setting: &Setting,
-) -> Result<(Side, Launches)> {
+) -> Result<(ProgramSide, Launches)> {
     let side = make(setting)?;
     let launches = run_all(programs, &side, setting)?;
     if !side.is_taken || !launches.has_broken() {
@@ -494,7 +494,7 @@ fn run_side(
 }
 
 /// Builds all programs of a side, and then runs them. What was built is kept unless one of them fails.
-fn run_all(programs: &[Program], side: &Side, setting: &Setting) -> Result<Launches> {
+fn run_all(programs: &[Program], side: &ProgramSide, setting: &Setting) -> Result<Launches> {
     let library = find_library()?;
     if side.is_taken {
         let text = format!("an earlier run built {side} programs (--fresh builds them again)");
@@ -549,7 +549,7 @@ const ALLOCATION_OF_JAX: &str = "\nJAX takes most of the GPU's memory in one all
 /// Runs a program, and reads what it launched.
 fn capture_side(
     program: &Program,
-    side: &Side,
+    side: &ProgramSide,
     library: &Path,
     setting: &Setting,
 ) -> Result<Launches> {

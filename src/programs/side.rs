@@ -91,7 +91,7 @@ impl fmt::Display for Failure {
 /// The output of a command that succeeded, or how it failed.
 pub type Ended = std::result::Result<String, Failure>;
 
-pub struct Side {
+pub struct ProgramSide {
     name: &'static str,
     /// The directory with its tree and with everything that its programs make.
     dir: TemporaryDir,
@@ -108,13 +108,13 @@ pub struct Side {
     pub is_taken: bool,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for ProgramSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl Side {
+impl ProgramSide {
     /// Copies the working tree, without what git ignores, so that a stranger's program writes to no checkout.
     pub fn head(root: &Path, programs: &[Program], setting: &Setting) -> Result<Self> {
         let root = absolute(root)?;

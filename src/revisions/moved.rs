@@ -36,11 +36,11 @@ pub struct Origin {
     /// The path from the top of the repository.
     pub file: PathBuf,
     /// The lost part, if head still has the file. This run answers for nothing else in it.
-    pub part: Option<Part>,
+    pub part: Option<LostNames>,
 }
 
 /// The names of what a file of gates lost.
-pub struct Part {
+pub struct LostNames {
     pub kernels: BTreeSet<String>,
     pub binaries: BTreeSet<String>,
 }
@@ -113,7 +113,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
             .next()
             .unwrap_or_default();
         Origin {
-            part: stands(trees.head, &file).then_some(Part { kernels, binaries }),
+            part: stands(trees.head, &file).then_some(LostNames { kernels, binaries }),
             file: PathBuf::from(file),
         }
     });

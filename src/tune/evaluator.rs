@@ -3,7 +3,7 @@
 
 use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
-use super::race::{Reading, Track};
+use super::race::{RaceReading, Track};
 use build::Built;
 use config::ResolvedVariant;
 use explain::diagnosis::{self, Diagnosis};
@@ -100,8 +100,8 @@ impl Track for DeviceEvaluator<'_, '_> {
         &mut self,
         head: &Candidate,
         base: &Candidate,
-    ) -> std::result::Result<Reading, Dropped> {
-        let mut reading = Reading {
+    ) -> std::result::Result<RaceReading, Dropped> {
+        let mut reading = RaceReading {
             ln_ratio: 0.0,
             resolution: 0.0,
             head_ns: BTreeMap::new(),

@@ -17,7 +17,7 @@ const CLEARLY: f64 = 0.02;
 
 /// The result of one process: a configuration against another, over all shapes of the objective.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct RaceReading {
     /// The logarithm of the ratio, weighted over the shapes.
     pub ln_ratio: f64,
     /// The error that the clock's step alone causes.
@@ -36,7 +36,7 @@ pub trait Track {
     ///
     /// # Errors
     /// Returns an error if one of the two configurations broke, or if the samples say nothing.
-    fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
+    fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<RaceReading, Dropped>;
 }
 
 /// Times each configuration of a field against the best so far, whose cost is `cost`.
@@ -69,7 +69,7 @@ pub fn takes_over(timed: &Timed) -> bool {
 
 #[derive(Default)]
 struct Lap {
-    readings: Vec<Reading>,
+    readings: Vec<RaceReading>,
     dropped: Option<Dropped>,
 }
 
@@ -125,7 +125,7 @@ pub fn confirm(
         resolution: 0.0,
     };
     let schedule = rule.schedule();
-    let mut readings: Vec<Reading> = Vec::new();
+    let mut readings: Vec<RaceReading> = Vec::new();
     loop {
         // One resolution of the clock is used for all processes: the coarsest of the first look.
         let clock = readings
@@ -163,7 +163,7 @@ pub fn confirm(
 }
 
 /// Returns the mean of the log ratios, or 0 if there are none.
-fn mean(readings: &[Reading]) -> f64 {
+fn mean(readings: &[RaceReading]) -> f64 {
     let sum: f64 = readings.iter().map(|reading| reading.ln_ratio).sum();
     sum / readings.len().max(1) as f64
 }

@@ -5,7 +5,7 @@ use super::candidate::Candidate;
 use super::evaluator::{Builder, Evaluator, Proof};
 use super::log::{Began, Earlier, Log, SCHEMA};
 use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
-use super::race::{Reading, Track};
+use super::race::{RaceReading, Track};
 use super::*;
 use build::Artifact;
 use model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
@@ -137,7 +137,7 @@ impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
         &mut self,
         head: &Candidate,
         base: &Candidate,
-    ) -> std::result::Result<Reading, Dropped> {
+    ) -> std::result::Result<RaceReading, Dropped> {
         self.read.push((self.process, head.number, base.number));
         let [head, base] = [head, base].map(|evaluation| (self.ns)(&evaluation.values));
         if head.is_infinite() {
@@ -148,7 +148,7 @@ impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
                 [("small", ns), ("large", 9.0 * ns)].map(|(shape, ns)| (shape.to_owned(), ns)),
             )
         };
-        Ok(Reading {
+        Ok(RaceReading {
             ln_ratio: (head / base).ln() + self.noise(),
             resolution: 1e-5,
             head_ns: shapes(head),

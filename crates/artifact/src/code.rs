@@ -3,7 +3,7 @@
 use crate::map::Mapped;
 use crate::{directory, if_of_kind, wheel};
 use binary::{BinaryKernel, Cubin, Wanted};
-use build::code::Reader;
+use build::code::CodeReader;
 use model::{Arch, CodeFacts, Fault, FaultKind, Seen};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -39,7 +39,7 @@ impl MachineCode {
 pub fn read_code<'a>(
     path: &Path,
     kernels: impl IntoIterator<Item = &'a BinaryKernel>,
-    reader: &Reader,
+    reader: &CodeReader,
 ) -> Result<MachineCode> {
     let wanted: Wanted = kernels.into_iter().collect();
     if wanted.is_empty() {
@@ -95,7 +95,7 @@ fn flatten(members: Vec<Result<(String, Vec<Cubin<'static>>)>>) -> Result<Vec<Cu
     Ok(all)
 }
 
-fn read_kernels(cubin: &Cubin, reader: &Reader) -> Vec<(CodeKey, Seen<CodeFacts>)> {
+fn read_kernels(cubin: &Cubin, reader: &CodeReader) -> Vec<(CodeKey, Seen<CodeFacts>)> {
     let Cubin { bytes, kernels } = cubin;
     let symbols: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let facts = reader.read_kernels(bytes, &symbols);

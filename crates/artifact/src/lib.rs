@@ -33,7 +33,7 @@ const NAME_PTX_INSTEAD: &str = "name a .ptx file, or a file, wheel or directory 
 
 /// Which code of a file is listed, and how it is read.
 #[derive(Clone, Copy)]
-enum Reading<'a> {
+enum CodeListing<'a> {
     /// The machine code of the file, and the names in its PTX.
     AsItIs,
     /// Only the PTX of the file, assembled to machine code.
@@ -45,7 +45,7 @@ enum Reading<'a> {
 /// # Errors
 /// Fails if nothing in it has GPU code, and if something in it is damaged or cannot be read.
 pub fn read(path: &Path) -> Result<Listing> {
-    read_as(path, Reading::AsItIs)
+    read_as(path, CodeListing::AsItIs)
 }
 
 /// Lists the kernels of all PTX in it, as an assembler makes them. Machine code in it is ignored.
@@ -53,14 +53,14 @@ pub fn read(path: &Path) -> Result<Listing> {
 /// # Errors
 /// Fails as [`read`] does, and if PTX cannot be assembled, unless that is to be listed.
 pub fn read_assembled(path: &Path, assembly: &Assembly) -> Result<Listing> {
-    read_as(path, Reading::Assembled(assembly))
+    read_as(path, CodeListing::Assembled(assembly))
 }
 
-fn read_as(path: &Path, reading: Reading) -> Result<Listing> {
+fn read_as(path: &Path, reading: CodeListing) -> Result<Listing> {
     let at = path.display().to_string();
     let without_code = |why: &str| match reading {
-        Reading::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
-        Reading::Assembled(_) => Error::usage("nothing in it is PTX")
+        CodeListing::AsItIs => Error::usage(why).at(&at).help(NAME_INSTEAD),
+        CodeListing::Assembled(_) => Error::usage("nothing in it is PTX")
             .at(&at)
             .help(NAME_PTX_INSTEAD),
     };
@@ -79,17 +79,17 @@ fn read_as(path: &Path, reading: Reading) -> Result<Listing> {
 /// # Errors
 /// Fails if something in it is damaged.
 pub fn read_bytes(bytes: &[u8], at: &str) -> Result<Option<Listing>> {
-    list(bytes, at, Reading::AsItIs)
+    list(bytes, at, CodeListing::AsItIs)
 }
 
-fn list(bytes: &[u8], at: &str, reading: Reading) -> Result<Option<Listing>> {
+fn list(bytes: &[u8], at: &str, reading: CodeListing) -> Result<Option<Listing>> {
     if wheel::is_zip(bytes) {
         let members = wheel::each(bytes, at, |bytes, at| list(bytes, at, reading))?;
         return merge(Format::Zip, members);
     }
     let listing = match reading {
-        Reading::AsItIs => if_of_kind(binary::read(bytes), at)?,
-        Reading::Assembled(assembly) => {
+        CodeListing::AsItIs => if_of_kind(binary::read(bytes), at)?,
+        CodeListing::Assembled(assembly) => {
             let texts = if_of_kind(binary::read_ptx(bytes), at)?;
             let listing = texts.map(|(format, texts)| assembly.list_all(format, &texts, at));
             listing.transpose()?

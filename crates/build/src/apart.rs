@@ -64,7 +64,7 @@ pub fn was_touched_since(file: &Path, then: SystemTime) -> bool {
 
 /// The unit or reference that a file was read for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum FileReader {
     Unit(UnitId),
     /// The user's reference in this source file.
     Reference(String),
@@ -74,14 +74,14 @@ pub enum Reader {
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     /// Each file, with the first reader that read it.
-    pub files: BTreeMap<FileRead, Reader>,
+    pub files: BTreeMap<FileRead, FileReader>,
     /// The readers that could not be built without a file of the other side that no list names, each with the
     /// compiler's message.
-    pub unlisted: Vec<(Reader, String)>,
+    pub unlisted: Vec<(FileReader, String)>,
 }
 
 impl Reads {
-    pub fn note(&mut self, reader: &Reader, files: &[FileRead], unlisted: Option<&String>) {
+    pub fn note(&mut self, reader: &FileReader, files: &[FileRead], unlisted: Option<&String>) {
         for file in files {
             let first = self.files.entry(file.clone());
             first.or_insert_with(|| reader.clone());
@@ -285,17 +285,20 @@ pub enum Crossing<'a> {
     /// One side read a file of the other's tree.
     Foreign {
         of: Side,
-        reader: &'a Reader,
+        reader: &'a FileReader,
         file: &'a FileRead,
     },
     /// The base cannot be built without head's tree.
-    Unlisted { reader: &'a Reader, said: &'a str },
+    Unlisted {
+        reader: &'a FileReader,
+        said: &'a str,
+    },
     /// A file of neither tree was not the same for both.
     Changed(&'a FileRead),
 }
 
 impl<'a> Crossing<'a> {
-    fn new(of: Side, reader: &'a Reader, file: &'a FileRead) -> Self {
+    fn new(of: Side, reader: &'a FileReader, file: &'a FileRead) -> Self {
         Self::Foreign { of, reader, file }
     }
 }
@@ -313,7 +316,7 @@ mod tests {
             assert!(was_touched_since(&root.join(name), before));
             (
                 FileRead::new(root, name, digest),
-                Reader::Reference("r.cpp".to_owned()),
+                FileReader::Reference("r.cpp".to_owned()),
             )
         };
         Reads {
@@ -324,7 +327,7 @@ mod tests {
 
     fn one(file: FileRead) -> Reads {
         Reads {
-            files: [(file, Reader::Reference(String::new()))].into(),
+            files: [(file, FileReader::Reference(String::new()))].into(),
             unlisted: Vec::new(),
         }
     }

@@ -24,12 +24,12 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 30;
 
 /// Disassembles machine code, and keeps the results.
-pub struct Reader<'a> {
+pub struct CodeReader<'a> {
     disassembler: &'a Disassembler,
     kept: CacheDir,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CodeReader<'a> {
     /// Opens the kept results.
     ///
     /// # Errors

@@ -411,12 +411,12 @@ impl Described {
     }
 }
 
-type Reader<'a> = EndianSlice<'a, LittleEndian>;
+type DwarfReader<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Returns the parameters of each function by its symbol, from DWARF, or `None` if that cannot be read.
 fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
     let file = object::File::parse(cubin).ok()?;
-    let section = |id: gimli::SectionId| -> std::result::Result<Reader<'_>, gimli::Error> {
+    let section = |id: gimli::SectionId| -> std::result::Result<DwarfReader<'_>, gimli::Error> {
         let section = file.section_by_name(id.name());
         let data = section.and_then(|section| section.data().ok());
         Ok(EndianSlice::new(data.unwrap_or_default(), LittleEndian))
@@ -472,11 +472,11 @@ fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
     Some(found)
 }
 
-type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
+type DwarfEntry<'a> = gimli::DebuggingInformationEntry<DwarfReader<'a>>;
 
 struct Types<'a> {
-    dwarf: &'a gimli::Dwarf<Reader<'a>>,
-    unit: &'a gimli::Unit<Reader<'a>>,
+    dwarf: &'a gimli::Dwarf<DwarfReader<'a>>,
+    unit: &'a gimli::Unit<DwarfReader<'a>>,
 }
 
 /// A type without qualifiers and other names for it.
@@ -502,13 +502,13 @@ const MOST_NAMES: usize = 32;
 const MOST_MEMBERS: usize = 128;
 
 impl Types<'_> {
-    fn text(&self, entry: &Entry<'_>, at: DwAt) -> Option<String> {
+    fn text(&self, entry: &DwarfEntry<'_>, at: DwAt) -> Option<String> {
         let value = entry.attr_value(at)?;
         let text = self.dwarf.attr_string(self.unit, value).ok()?;
         Some(String::from_utf8_lossy(text.slice()).into_owned())
     }
 
-    fn file(&self, entry: &Entry<'_>) -> Option<PathBuf> {
+    fn file(&self, entry: &DwarfEntry<'_>) -> Option<PathBuf> {
         let number = match entry.attr_value(dw::DW_AT_decl_file)? {
             AttributeValue::FileIndex(number) => number,
             other => other.udata_value()?,
@@ -525,7 +525,7 @@ impl Types<'_> {
         Some(dir.join(text(file.path_name())?))
     }
 
-    fn reference(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
+    fn reference(&self, entry: &DwarfEntry<'_>) -> Option<UnitOffset> {
         match entry.attr_value(dw::DW_AT_type)? {
             AttributeValue::UnitRef(offset) => Some(offset),
             _ => None,
@@ -772,7 +772,7 @@ impl Within {
 }
 
 /// Returns the offset of a member from the beginning of its struct, in bytes.
-fn location(unit: &gimli::Unit<Reader<'_>>, entry: &Entry<'_>) -> Option<usize> {
+fn location(unit: &gimli::Unit<DwarfReader<'_>>, entry: &DwarfEntry<'_>) -> Option<usize> {
     match entry.attr_value(dw::DW_AT_data_member_location)? {
         AttributeValue::Exprloc(place) => match place.operations(unit.encoding()).next() {
             Ok(Some(Operation::PlusConstant { value })) => usize::try_from(value).ok(),

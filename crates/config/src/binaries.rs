@@ -87,7 +87,7 @@ pub fn resolve_binary(
     check_path(&raw.file)?;
     let architectures = resolve_architectures(&raw.architectures)?;
     let declared = |spot: super::yaml::Position| format!("{file}:{}", spot.line());
-    let reader = Reader {
+    let reader = BinariesReader {
         file,
         architectures: &architectures,
     };
@@ -135,12 +135,12 @@ fn check_path(file: &Spanned<String>) -> Result<(), Problem> {
     }
 }
 
-struct Reader<'a> {
+struct BinariesReader<'a> {
     file: &'a str,
     architectures: &'a [Arch],
 }
 
-impl Reader<'_> {
+impl BinariesReader<'_> {
     fn read_entry(
         &self,
         entry: &Spanned<CompiledFileGates>,

@@ -17,7 +17,7 @@ pub struct Node {
 }
 
 pub enum NodeKind {
-    Map(Style, Vec<Entry>),
+    Map(Style, Vec<MappingEntry>),
     List(Vec<Node>),
     Scalar,
     Alias,
@@ -31,7 +31,7 @@ pub enum Style {
     Flow,
 }
 
-pub struct Entry {
+pub struct MappingEntry {
     pub key: String,
     /// The bytes in which the key is written.
     pub at: Range<usize>,
@@ -44,7 +44,7 @@ impl Node {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&MappingEntry> {
         match &self.kind {
             NodeKind::Map(_, entries) => entries.iter().find(|entry| entry.key == key),
             NodeKind::List(_) | NodeKind::Scalar | NodeKind::Alias => None,
@@ -124,7 +124,11 @@ where
                     None => entries.push(read_entry(events)?),
                 }
             };
-            at.end = end_of(style, end, entries.last().map(|entry: &Entry| &entry.value))?;
+            at.end = end_of(
+                style,
+                end,
+                entries.last().map(|entry: &MappingEntry| &entry.value),
+            )?;
             let style = match style {
                 StructureStyle::Block => Style::Block,
                 StructureStyle::Flow => Style::Flow,
@@ -136,7 +140,7 @@ where
     Some(Node { at, anchor, kind })
 }
 
-fn read_entry<'a, I>(events: &mut Peekable<I>) -> Option<Entry>
+fn read_entry<'a, I>(events: &mut Peekable<I>) -> Option<MappingEntry>
 where
     I: Iterator<Item = (Event<'a>, Span)>,
 {
@@ -144,7 +148,7 @@ where
         (Event::Scalar(key, ..), _) => key.clone().into_owned(),
         _ => return None,
     };
-    Some(Entry {
+    Some(MappingEntry {
         key,
         at: read_node(events)?.at,
         value: read_node(events)?,

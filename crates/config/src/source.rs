@@ -1,7 +1,7 @@
 //! Reads YAML text, and finds the places of its keys and values.
 
 use super::tree::Tree;
-use super::yaml::{Place, Position, Problem, Spanned, suggest};
+use super::yaml::{Position, Problem, Spanned, YamlPlace, suggest};
 use model::{Binary, Unary};
 use serde::de::DeserializeOwned;
 use serde::de::value::StrDeserializer;
@@ -32,8 +32,8 @@ impl<'a> Source<'a> {
             let problem = explain_error(&error);
             let diagnostic = Diagnostic::new(problem.message);
             let diagnostic = match problem.at.written {
-                Place { line: 0, .. } => diagnostic.at(file),
-                Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+                YamlPlace { line: 0, .. } => diagnostic.at(file),
+                YamlPlace { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
             };
             match text.lines().position(is_indented_with_tab) {
                 Some(before) => diagnostic.help(format!(
@@ -143,9 +143,9 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the last scalar that begins before `place`.
-    fn scalar_before(&self, place: Place) -> Option<Position> {
-        fn walk(node: &Spanned<Tree>, place: Place, last: &mut Option<Position>) {
-            let order = |place: Place| (place.line, place.column);
+    fn scalar_before(&self, place: YamlPlace) -> Option<Position> {
+        fn walk(node: &Spanned<Tree>, place: YamlPlace, last: &mut Option<Position>) {
+            let order = |place: YamlPlace| (place.line, place.column);
             match &node.value {
                 Tree::Null => {}
                 Tree::Scalar(_) if order(node.at.written) < order(place) => *last = Some(node.at),
@@ -205,7 +205,7 @@ impl<'a> Source<'a> {
     pub fn diagnose(&self, problem: &Problem) -> Diagnostic {
         let mut diagnostic = Diagnostic::new(&problem.message);
         diagnostic.help.clone_from(&problem.help);
-        let Place { line, column } = problem.at.written;
+        let YamlPlace { line, column } = problem.at.written;
         if line == 0 {
             return diagnostic.at(self.file);
         }
@@ -272,7 +272,7 @@ impl<'a> Source<'a> {
 /// The keys that have limits below them.
 const HAVE_LIMITS: [&str; 3] = ["gates", "target", "count"];
 
-fn char_at(lines: &[&str], place: Place) -> Option<char> {
+fn char_at(lines: &[&str], place: YamlPlace) -> Option<char> {
     let index = |number: u64| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
     lines
         .get(index(place.line))?
@@ -281,7 +281,7 @@ fn char_at(lines: &[&str], place: Place) -> Option<char> {
 }
 
 /// Returns the mapping whose key is at `place`, and the value of that key.
-fn find_entry(node: &Spanned<Tree>, place: Place) -> Option<(Position, Position)> {
+fn find_entry(node: &Spanned<Tree>, place: YamlPlace) -> Option<(Position, Position)> {
     match &node.value {
         Tree::Null | Tree::Scalar(_) => None,
         Tree::List(items) => items.iter().find_map(|item| find_entry(item, place)),
@@ -344,7 +344,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
     let place = root_error(error)
         .location()
         .or_else(|| error.location())
-        .map(Place::new)
+        .map(YamlPlace::new)
         .unwrap_or_default();
     let at = Position {
         written: place,

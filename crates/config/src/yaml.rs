@@ -12,20 +12,20 @@ use std::ops::Deref;
 /// elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    pub(super) written: Place,
-    pub(super) used: Place,
+    pub(super) written: YamlPlace,
+    pub(super) used: YamlPlace,
     /// True for a key. A mapping and its first key start at the same place, so the place alone does not tell.
     pub(super) is_key: bool,
 }
 
 /// A line and a column, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct YamlPlace {
     pub line: u64,
     pub column: u64,
 }
 
-impl Place {
+impl YamlPlace {
     pub fn new(location: serde_yaml::Location) -> Self {
         Self {
             line: location.line(),
@@ -112,8 +112,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let _mark: IgnoredAny = next_value(&mut map)?;
                 let value = next_value(&mut map)?;
-                let used = Place::new(next_value(&mut map)?);
-                let written = Place::new(next_value(&mut map)?);
+                let used = YamlPlace::new(next_value(&mut map)?);
+                let written = YamlPlace::new(next_value(&mut map)?);
                 let at = Position {
                     written,
                     used,

@@ -7,7 +7,7 @@ use crate::memory::current_device;
 use crate::quiet::{quietly, run_once};
 use crate::random::{count_nonzero, replace_floats};
 use crate::settled::{count, generation, settle, unsettle};
-use crate::state::{Kernel, State, device, state};
+use crate::state::{ProgramKernel, State, device, state};
 use capture::{
     Allocation, LaunchRecord, Line, MemoryKind, Parameter, RandomInputs, Reason, Variable,
     addresses::ordinal_of,
@@ -55,7 +55,7 @@ impl Launch {
     pub fn record(
         &self,
         state: &mut State,
-        (kernel, region): (&Kernel, Option<String>),
+        (kernel, region): (&ProgramKernel, Option<String>),
         run: &dyn Fn() -> CuResult,
     ) -> CuResult {
         if state.request.random_inputs {
@@ -89,7 +89,7 @@ impl Launch {
     fn record_with_random_inputs(
         &self,
         state: &mut State,
-        (kernel, region): (&Kernel, Option<String>),
+        (kernel, region): (&ProgramKernel, Option<String>),
         run: &dyn Fn() -> CuResult,
     ) -> Result<(), Reason> {
         // Other threads must not launch on these values: they wait for the state, unless a handle is settled.
@@ -134,7 +134,7 @@ impl Launch {
     }
 
     /// Returns the parameters, and the memory that they lead to.
-    fn before(&self, state: &State, kernel: &Kernel) -> Result<Before, Reason> {
+    fn before(&self, state: &State, kernel: &ProgramKernel) -> Result<Before, Reason> {
         if kernel.module.is_none() {
             return Err(Reason::UnknownModule);
         }
@@ -198,7 +198,7 @@ impl Launch {
     fn after(
         &self,
         state: &mut State,
-        (kernel, region): (&Kernel, Option<String>),
+        (kernel, region): (&ProgramKernel, Option<String>),
         before: Before,
     ) -> Result<(), Reason> {
         synchronize()?;
@@ -310,7 +310,7 @@ struct ReadVariable {
     is_set: bool,
 }
 
-fn read_variables(kernel: &Kernel) -> Result<Vec<ReadVariable>, Reason> {
+fn read_variables(kernel: &ProgramKernel) -> Result<Vec<ReadVariable>, Reason> {
     let module = kernel.module.as_ref().ok_or(Reason::UnknownModule)?;
     let damaged = |error: binary::Error| Reason::DamagedModule {
         problem: error.to_string(),

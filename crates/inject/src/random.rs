@@ -63,7 +63,7 @@ const F64: Format = Format {
 
 /// The ways in which a word can be read in a format.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum WordClass {
     Common,
     /// Zeros, infinities, and NaN of the wide formats, which are masks and padding.
     Special,
@@ -73,21 +73,21 @@ enum Reading {
 }
 
 impl Format {
-    fn read(&self, word: u64) -> Reading {
+    fn read(&self, word: u64) -> WordClass {
         let exponent = word >> self.fraction & self.infinite;
         let fraction = word & ((1 << self.fraction) - 1);
         match (exponent, fraction) {
-            (0, 0) => Reading::Special,
+            (0, 0) => WordClass::Special,
             (exponent, fraction) if exponent == self.infinite => {
                 if fraction == 0 || self.bytes > 2 {
-                    Reading::Special
+                    WordClass::Special
                 } else {
-                    Reading::Other
+                    WordClass::Other
                 }
             }
-            (bits, _) if self.common.contains(&bits) => Reading::Common,
-            (exponent, _) if exponent < self.common.start => Reading::Tiny,
-            _ => Reading::Other,
+            (bits, _) if self.common.contains(&bits) => WordClass::Common,
+            (exponent, _) if exponent < self.common.start => WordClass::Tiny,
+            _ => WordClass::Other,
         }
     }
 
@@ -96,10 +96,10 @@ impl Format {
         let (mut common, mut tiny) = (0, 0);
         for word in words(granule, self.bytes) {
             match self.read(word) {
-                Reading::Common => common += 1,
-                Reading::Tiny => tiny += 1,
-                Reading::Special => {}
-                Reading::Other => return false,
+                WordClass::Common => common += 1,
+                WordClass::Tiny => tiny += 1,
+                WordClass::Special => {}
+                WordClass::Other => return false,
             }
         }
         common > 0 && tiny * FLOATS_FOR_EACH_TINY <= common
@@ -112,7 +112,7 @@ impl Format {
         let (mut all, mut common) = (0, 0);
         for word in lower {
             all += 1;
-            common += usize::from(self.read(word) == Reading::Common);
+            common += usize::from(self.read(word) == WordClass::Common);
         }
         common * 8 >= all * 7
     }
@@ -240,7 +240,7 @@ fn replace(
     let is_coarse = format.is_coarse(granule);
     // Probabilities, variances and numbers of steps are never negative, and programs take roots of them.
     let is_signed = words(granule, format.bytes)
-        .any(|word| format.read(word) == Reading::Common && format.is_negative(word));
+        .any(|word| format.read(word) == WordClass::Common && format.is_negative(word));
     let mut words_of = granule.chunks_exact_mut(format.bytes);
     for bytes in &mut words_of {
         // Each place has a draw of its own, which does not depend on the other places.
@@ -249,11 +249,11 @@ fn replace(
         let drawn = format.draw(bits, is_coarse) | sign << (8 * format.bytes - 1);
         let word = words(bytes, format.bytes).next().unwrap_or_default();
         match format.read(word) {
-            Reading::Special => {}
-            Reading::Tiny | Reading::Other if !floats.has_outliers => {
+            WordClass::Special => {}
+            WordClass::Tiny | WordClass::Other if !floats.has_outliers => {
                 account.kept += count_nonzero(bytes);
             }
-            Reading::Common | Reading::Tiny | Reading::Other => {
+            WordClass::Common | WordClass::Tiny | WordClass::Other => {
                 account.replaced += format.bytes as u64;
                 for (byte, drawn) in bytes.iter_mut().zip(drawn.to_le_bytes()) {
                     *byte = drawn;
@@ -414,7 +414,7 @@ mod tests {
             assert!(
                 words(&after, format.bytes)
                     .skip(1)
-                    .all(|word| format.read(word) == Reading::Common)
+                    .all(|word| format.read(word) == WordClass::Common)
             );
         }
     }
@@ -510,7 +510,7 @@ mod tests {
     fn each_draw_is_a_plain_float_in_all_readings() {
         for random in [0, u64::MAX, 0x8000_0000_0000_0001, 0x1234_5678_9abc_def0] {
             let half = u64::from(draw_half(random));
-            assert!(F16.read(half) == Reading::Common && BF16.read(half) == Reading::Common);
+            assert!(F16.read(half) == WordClass::Common && BF16.read(half) == WordClass::Common);
             assert!(draw_single(random) < 1.0 && draw_single(random) > 0.0);
             assert!(draw_double(random) < 1.0 && draw_double(random) > 0.0);
         }

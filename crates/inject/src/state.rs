@@ -28,7 +28,7 @@ pub struct State {
     modules: BTreeMap<usize, Rc<Vec<u8>>>,
     stored: BTreeMap<*const u8, Content>,
     /// The kernels and functions, by handle.
-    pub kernels: BTreeMap<usize, Kernel>,
+    pub kernels: BTreeMap<usize, ProgramKernel>,
     /// The kernels whose function was looked up.
     resolved: BTreeSet<usize>,
     pub graphs: Graphs,
@@ -45,7 +45,7 @@ pub struct State {
 
 /// A kernel as the program knows it.
 #[derive(Clone)]
-pub struct Kernel {
+pub struct ProgramKernel {
     pub symbol: String,
     pub module: Option<Rc<Vec<u8>>>,
     /// The CUmodule or CUlibrary from which the program got it.
@@ -159,7 +159,7 @@ impl State {
         let readable = cpp_demangle::Symbol::new(&symbol).ok();
         let readable = readable.and_then(|mangled| mangled.demangle().ok());
         let readable = readable.unwrap_or_else(|| symbol.clone());
-        let kernel_ = Kernel {
+        let kernel_ = ProgramKernel {
             module: self.modules.get(&module.addr()).cloned(),
             owner: module.addr(),
             is_of_library,
@@ -174,7 +174,7 @@ impl State {
     /// Adds the CUfunction of a CUkernel.
     pub fn add_function(&mut self, function: Handle, kernel: Handle) {
         if let Some(known) = self.kernels.get(&kernel.addr()) {
-            let function_ = Kernel {
+            let function_ = ProgramKernel {
                 is_kernel: false,
                 ..known.clone()
             };
@@ -196,7 +196,7 @@ impl State {
     }
 
     /// Returns the kernel of this launch and its region, if the launch is to be captured.
-    pub fn choose(&mut self, kernel: Handle) -> Option<(Kernel, Option<String>)> {
+    pub fn choose(&mut self, kernel: Handle) -> Option<(ProgramKernel, Option<String>)> {
         let open = list_open();
         if !self.request.selects_in(&open) {
             return None;

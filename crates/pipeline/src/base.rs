@@ -1,7 +1,7 @@
 //! Prepares the base's part of a run: which of its kernels to build, and that nothing of it is made from head's files.
 
 use super::request::BaseSide;
-use build::apart::{Crossing, Reader, Side, Trees};
+use build::apart::{Crossing, FileReader, Side, Trees};
 use build::toolchain::Toolchain;
 use check::against_base::{self, Sides};
 use check::cache::References;
@@ -123,10 +123,10 @@ pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
         .collect()
 }
 
-fn name(reader: &Reader) -> String {
+fn name(reader: &FileReader) -> String {
     match reader {
-        Reader::Unit(unit) => unit.to_string(),
-        Reader::Reference(source) => format!("the reference in {source}"),
+        FileReader::Unit(unit) => unit.to_string(),
+        FileReader::Reference(source) => format!("the reference in {source}"),
     }
 }
 

@@ -5,7 +5,7 @@
 use super::base;
 use super::request::BaseSide;
 use build::FoundArtifact;
-use build::apart::{Reader, Reads};
+use build::apart::{FileReader, Reads};
 use build::toolchain::{self, Choice};
 use check::cache::References;
 use check::reference::user::HiddenFrom;
@@ -80,7 +80,7 @@ impl ComparedSide<'_> {
         let units = self.plan.units.iter().zip(&self.artifacts);
         let mut reads = self.references.reads();
         for (unit, found) in units.filter_map(|(unit, found)| Some((unit, found.as_ref()?))) {
-            reads.note(&Reader::Unit(unit.id.clone()), &found.read, None);
+            reads.note(&FileReader::Unit(unit.id.clone()), &found.read, None);
         }
         reads
     }

@@ -4,7 +4,7 @@ use super::plan::Planned;
 use super::sources::Sources;
 use super::work::{Artifacts, EvidenceSide, Work};
 use crate::event::Event;
-use build::code::{self, Reader};
+use build::code::{self, CodeReader};
 use build::toolchain::{self, Disassembler};
 use model::{CodeFacts, Evidence, NotRun, Record, Seen, UnitId};
 use rayon::prelude::*;
@@ -55,7 +55,8 @@ impl Changed {
         artifacts: &Artifacts,
         mut sources: Sources,
     ) -> Vec<Evidence> {
-        let reader = disassembler.and_then(|disassembler| Reader::open(disassembler, cache).ok());
+        let reader =
+            disassembler.and_then(|disassembler| CodeReader::open(disassembler, cache).ok());
         let read = |unit: &UnitId| match (&reader, artifacts.get(unit)) {
             (None, _) => Seen::NotRun(NotRun::NoDisassembler),
             (_, None) => Seen::NotRun(NotRun::NoArtifact),

@@ -9,7 +9,7 @@ use super::request::Request;
 use super::took::{Meter, milliseconds};
 use super::work::{Artifacts, EvidenceSide, Work, WorkSide};
 use crate::event::{Event, Phase};
-use build::apart::{Reader, Reads};
+use build::apart::{FileReader, Reads};
 use build::{Building, Built};
 use model::{Costs, Evidence, RECORD_SCHEMA, Record, Seen, Unit, UnitId};
 use run::worker::Crews;
@@ -131,7 +131,7 @@ fn file_builds(side: EvidenceSide, built: Vec<(UnitId, Built)>, record: &mut Rec
 fn reads(built: &[(UnitId, Built)]) -> Reads {
     let mut reads = Reads::default();
     for (unit, built) in built {
-        let reader = Reader::Unit(unit.clone());
+        let reader = FileReader::Unit(unit.clone());
         reads.note(&reader, &built.read, built.unlisted.as_ref());
     }
     reads

@@ -39,7 +39,7 @@ pub fn mark_proxies(program: &mut Program) {
 }
 
 /// Registers whose sum is an address, sorted, and what is added to them.
-type Place = (Vec<Register>, i64);
+type AddressTerms = (Vec<Register>, i64);
 
 /// Registers that an address may be the sum of.
 const MAX_TERMS: usize = 8;
@@ -112,7 +112,7 @@ impl<'a> Links<'a> {
     }
 
     /// Sums are taken apart: the two accesses of one place often have an address register each.
-    fn place(&self, a: &Access) -> Place {
+    fn place(&self, a: &Access) -> AddressTerms {
         let (mut terms, mut constant) = (Vec::new(), a.offset);
         let mut open = vec![a.address];
         while let Some(register) = open.pop() {
@@ -155,7 +155,7 @@ impl<'a> Links<'a> {
     }
 
     /// The compare-and-swap at a place whose result a register holds where `at` reads it.
-    fn swapped(&self, register: Register, place: &Place, at: usize) -> Option<&Atomic> {
+    fn swapped(&self, register: Register, place: &AddressTerms, at: usize) -> Option<&Atomic> {
         let mut register = register;
         for _ in 0..64 {
             let writer = self.written_for(register, at)?;
@@ -169,7 +169,7 @@ impl<'a> Links<'a> {
 
     /// Returns true if every value that a register can hold is the result of a compare-and-swap at `place`. Copies
     /// between registers are followed back to their writers.
-    fn holds_swapped(&self, register: Register, place: &Place) -> bool {
+    fn holds_swapped(&self, register: Register, place: &AddressTerms) -> bool {
         let (mut seen, mut open) = (HashSet::new(), vec![register]);
         while let Some(register) = open.pop() {
             let Some(writers) = self.writers.get(&register) else {
@@ -187,7 +187,7 @@ impl<'a> Links<'a> {
         true
     }
 
-    fn swap(&self, at: usize, place: &Place) -> Option<&Atomic> {
+    fn swap(&self, at: usize, place: &AddressTerms) -> Option<&Atomic> {
         match &self.inst(at).op {
             Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == *place => Some(a),
             _ => None,
@@ -205,7 +205,7 @@ impl<'a> Links<'a> {
 
     /// Returns the destination of a branch for the case that a compare-and-swap at `place` found the value that it
     /// expected, where that value is in one of `guesses`. Returns `None` for all other instructions.
-    fn found(&self, at: usize, place: &Place, guesses: &HashSet<Register>) -> Option<usize> {
+    fn found(&self, at: usize, place: &AddressTerms, guesses: &HashSet<Register>) -> Option<usize> {
         let inst = self.inst(at);
         let Op::Branch(to) = inst.op else { return None };
         let guard = inst.guard_register()?;
@@ -226,7 +226,12 @@ impl<'a> Links<'a> {
 
     /// The instructions that can be reached from a load without a compare-and-swap at its place that finds the loaded
     /// value.
-    fn not_found_from(&self, from: usize, place: &Place, guessed: Register) -> HashSet<usize> {
+    fn not_found_from(
+        &self,
+        from: usize,
+        place: &AddressTerms,
+        guessed: Register,
+    ) -> HashSet<usize> {
         let (code, guesses) = (&self.program.code, self.copies(guessed));
         let (mut seen, mut open) = (HashSet::new(), vec![from + 1]);
         while let Some(at) = open.pop() {

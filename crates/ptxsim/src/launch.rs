@@ -3,7 +3,7 @@
 use crate::analysis::AnalysedProgram;
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::Unjudged;
-use crate::check::order::Side;
+use crate::check::order::FlagSide;
 use crate::doubt::withheld;
 use crate::job::{Job, Limits, chosen};
 use crate::memory::Memory;
@@ -319,12 +319,12 @@ fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
     let mut all = Vec::new();
     for (side, why) in [
         (
-            Side::Reader,
+            FlagSide::Reader,
             "the read is no acquire, and no fence of the reading thread follows it, only a barrier of \
              the block",
         ),
         (
-            Side::Writer,
+            FlagSide::Writer,
             "between the block's barrier and the write of the flag, the writing thread has no fence",
         ),
     ] {

@@ -29,7 +29,7 @@ const MAX_BLOCK: u64 = 1 << 28;
 const MAX_SPUN: u32 = 4096;
 
 /// A range of blocks that one thread runs one after the other.
-struct Part {
+struct BlockRange {
     number: u32,
     findings: Vec<Finding>,
     printed: Vec<String>,
@@ -37,7 +37,7 @@ struct Part {
 
 /// The results of the blocks that a thread ran.
 struct Shard {
-    parts: Vec<Part>,
+    parts: Vec<BlockRange>,
     costs: Vec<Cost>,
     global: GlobalShadow,
     instructions: u64,
@@ -165,7 +165,7 @@ fn one_thread(
         if kinds.any(|kind| kind == FindingKind::GlobalRace) {
             return None;
         }
-        parts.push(Part {
+        parts.push(BlockRange {
             number,
             findings,
             printed: std::mem::take(&mut machine.printed),

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use wording::words;
 
 /// Everything that an explanation needs to know.
-pub struct Source<'a> {
+pub struct CaseContext<'a> {
     pub plan: &'a Plan,
     pub gates: &'a [Gate],
     pub places: &'a Places,
@@ -76,7 +76,7 @@ struct OfGate<'a> {
     baselines: Option<Vec<String>>,
 }
 
-pub fn explain<'a>(source: &Source<'a>) -> Explained<'a> {
+pub fn explain<'a>(source: &CaseContext<'a>) -> Explained<'a> {
     let cases = source.plan.cases.iter();
     Explained {
         schema: SCHEMA,
@@ -84,7 +84,7 @@ pub fn explain<'a>(source: &Source<'a>) -> Explained<'a> {
     }
 }
 
-fn explain_case<'a>(source: &Source<'a>, case: &'a Case) -> OfCase<'a> {
+fn explain_case<'a>(source: &CaseContext<'a>, case: &'a Case) -> OfCase<'a> {
     let id = &case.id;
     let places = source.places;
     let owner = Owner {

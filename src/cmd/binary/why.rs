@@ -2,7 +2,7 @@
 //! need no run.
 
 use artifact::{MachineCode, Matched, Records};
-use build::code::{Reader, name_files_alike};
+use build::code::{CodeReader, name_files_alike};
 use build::toolchain;
 use explain::{CauseClass, Compiled, explain_compiled};
 use model::{
@@ -55,7 +55,7 @@ pub fn explain_kernels(
     let Some(disassembler) = toolchain::find_disassembler(&cache) else {
         return Ok(KernelExplanations::NotRun(NotRun::NoDisassembler));
     };
-    let reader = Reader::open(&disassembler, &cache)?;
+    let reader = CodeReader::open(&disassembler, &cache)?;
     let differ = || explained.iter().filter(|kernel| differs(kernel));
     let (of_base, of_head) = rayon::join(
         || artifact::read_code(base, differ().map(|kernel| kernel.pair.base), &reader),

@@ -11,14 +11,14 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The compiler that provides all other parts, or `None` for whichever is found first.
-    pub whole: Option<Source>,
+    pub whole: Option<CompilerOrigin>,
     /// The parts that come from elsewhere.
-    pub parts: BTreeMap<Component, Source>,
+    pub parts: BTreeMap<Component, CompilerOrigin>,
 }
 
 /// The origin of a compiler or of a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CompilerOrigin {
     /// A release such as `13.0`, as gates.yaml pins it.
     Pin(String),
     /// `13.0` or `13.0.88`, as the command line names it.
@@ -30,24 +30,24 @@ pub enum Source {
 impl Choice {
     pub fn pin(version: Option<&str>) -> Self {
         Self {
-            whole: version.map(|version| Source::Pin(version.to_owned())),
+            whole: version.map(|version| CompilerOrigin::Pin(version.to_owned())),
             parts: BTreeMap::new(),
         }
     }
 
     /// Returns the choice as the command line names it, or `None` if it does not come from the command line.
     pub fn named(&self) -> Option<String> {
-        let is_named = !matches!(self.whole, None | Some(Source::Pin(_)));
+        let is_named = !matches!(self.whole, None | Some(CompilerOrigin::Pin(_)));
         is_named.then(|| self.to_string())
     }
 
     /// Returns all sources that the choice names.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub fn sources(&self) -> impl Iterator<Item = &CompilerOrigin> {
         self.whole.iter().chain(self.parts.values())
     }
 }
 
-impl FromStr for Source {
+impl FromStr for CompilerOrigin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -75,7 +75,7 @@ impl FromStr for Choice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut items = text.split(',');
-        let whole: Source = items.next().unwrap_or_default().parse()?;
+        let whole: CompilerOrigin = items.next().unwrap_or_default().parse()?;
         let mut parts = BTreeMap::new();
         for item in items {
             let names = || Component::ALL.map(Component::name).join(", ");
@@ -105,7 +105,7 @@ impl FromStr for Choice {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for CompilerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pin(version) | Self::Release(version) => f.write_str(version),

@@ -18,12 +18,12 @@ mod sanitizer;
 pub mod testing;
 
 pub use breakage::find_breakage;
-pub use choice::{Choice, Source};
+pub use choice::{Choice, CompilerOrigin};
 pub use digests::ProgramDigests;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use index::list_offered;
 pub use install::{Installed, install, install_disassembler, list_installed};
-pub use parts::{Part, find_parts, list_architectures, version_in};
+pub use parts::{CompilerPart, find_parts, list_architectures, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
 pub use releases::{Release, compare_versions, is_version, known_releases, sort_versions};
 pub use sanitizer::{Sanitizer, find_sanitizer};
@@ -267,10 +267,10 @@ pub fn find_choice(choice: &Choice, cache: &Cache) -> Result<Toolchain> {
     compose::compose(whole, &parts, cache, &search)
 }
 
-fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolchain> {
+fn find_source(source: &CompilerOrigin, cache: &Cache, search: &Search) -> Result<Toolchain> {
     match source {
-        Source::Pin(pin) => find_in(Some(pin), cache, search),
-        Source::Release(version) => find_version(Some(version), cache, search)?.map_err(|others| {
+        CompilerOrigin::Pin(pin) => find_in(Some(pin), cache, search),
+        CompilerOrigin::Release(version) => find_version(Some(version), cache, search)?.map_err(|others| {
             let others = if others.is_empty() { String::new() } else { format!("; {}", others.join("; ")) };
             let help = if releases::can_be_installed(version) {
                 format!("run with --provision, or once `gatekeeper toolchain install {version}`")
@@ -282,7 +282,7 @@ fn find_source(source: &Source, cache: &Cache, search: &Search) -> Result<Toolch
             ))
             .help(help)
         }),
-        Source::Home(home) => {
+        CompilerOrigin::Home(home) => {
             let nvcc = home.join("bin/nvcc");
             let version = probe::nvcc_version(&nvcc)?;
             probe::probe(&nvcc, version, &search.host_compiler()?, cache)
@@ -300,7 +300,7 @@ pub fn provide(choice: &Choice, cache: &Cache, progress: &dyn Fn(&str)) -> Resul
         install(PROVIDED, cache, progress)?;
     }
     for source in choice.sources() {
-        let (Source::Pin(version) | Source::Release(version)) = source else {
+        let (CompilerOrigin::Pin(version) | CompilerOrigin::Release(version)) = source else {
             continue;
         };
         if !releases::can_be_installed(version) || find_source(source, cache, &search).is_ok() {
@@ -308,7 +308,7 @@ pub fn provide(choice: &Choice, cache: &Cache, progress: &dyn Fn(&str)) -> Resul
         }
         match (install(version, cache, progress), source) {
             // It may be one that somebody has to install by hand: said by who looks for it.
-            (Err(Error::Usage(_)), Source::Pin(_)) => {}
+            (Err(Error::Usage(_)), CompilerOrigin::Pin(_)) => {}
             (done, _) => drop(done?),
         }
     }

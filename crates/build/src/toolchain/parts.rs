@@ -10,13 +10,13 @@ use system::files;
 
 /// A part of a compiler besides nvcc itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct CompilerPart {
     pub name: &'static str,
     /// The version, such as `13.0.88`, or `13.0` for the headers. `None` if the part does not say.
     pub version: Option<String>,
 }
 
-impl Part {
+impl CompilerPart {
     /// Updates of one release fit each other.
     pub fn is_of_release(&self, version: &str) -> bool {
         self.version
@@ -36,15 +36,15 @@ fn release(version: &str) -> (Option<&str>, Option<&str>) {
 ///
 /// # Errors
 /// Environment, if nvcc does not tell where its parts are.
-pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<Part>> {
+pub fn find_parts(toolchain: &Toolchain) -> Result<Vec<CompilerPart>> {
     let layout = ToolkitLayout::ask(&toolchain.nvcc)?;
-    let programs = ["ptxas", "cudafe++", "fatbinary", "nvlink"].map(|name| Part {
+    let programs = ["ptxas", "cudafe++", "fatbinary", "nvlink"].map(|name| CompilerPart {
         name,
         version: output_of(compiler(&layout.program(name), &["--version"]))
             .ok()
             .and_then(|text| version_in(&text)),
     });
-    let headers = Part {
+    let headers = CompilerPart {
         name: "headers",
         version: version_of_headers(&toolchain.include),
     };
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn updates_of_one_release_fit() {
-        let part = |version: Option<&str>| Part {
+        let part = |version: Option<&str>| CompilerPart {
             name: "ptxas",
             version: version.map(str::to_owned),
         };

@@ -364,8 +364,13 @@ fn part_of_a_release_before_12_5_goes_into_a_composed_compiler() {
     write_parts(&home("cuda-12"), &["include/cuda_runtime.h"]);
     write_script(&home("cuda-12/bin/nvcc"), from_home);
     let composed = |whole: &str, part: Component, from: &str| {
-        let source =
-            |name: &str| find_source(&Source::Home(home(name)), &machine.cache, &machine.search);
+        let source = |name: &str| {
+            find_source(
+                &CompilerOrigin::Home(home(name)),
+                &machine.cache,
+                &machine.search,
+            )
+        };
         let parts = BTreeMap::from([(part, source(from)?)]);
         compose::compose(source(whole)?, &parts, &machine.cache, &machine.search)
     };

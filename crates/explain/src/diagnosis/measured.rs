@@ -47,7 +47,7 @@ pub fn diagnose(
     let (Some(kernels), Some(first)) = (kernels, repeats.first()) else {
         return Diagnosis::unknown(Unknown::SeveralKernels);
     };
-    let read = Reading::new(&kernels);
+    let read = ProfileReading::new(&kernels);
     let residency = known
         .residency(device.multiprocessors)
         .or_else(|| read.residency(device.multiprocessors));
@@ -88,7 +88,7 @@ pub fn diagnose(
 }
 
 fn bound(
-    read: &Reading,
+    read: &ProfileReading,
     busy: &BTreeMap<Resource, Num>,
     whole: &BTreeMap<Resource, Num>,
     residency: Option<&Residency>,
@@ -129,7 +129,7 @@ fn most_used(uses: &BTreeMap<Resource, Num>) -> Option<(Resource, f64)> {
 }
 
 /// The values from the repeats of one profile.
-struct Reading {
+struct ProfileReading {
     /// Medians of the metrics that every repeat has.
     metrics: BTreeMap<ProfileMetric, f64>,
     /// Cycles in each state for an instruction that a warp issues.
@@ -140,7 +140,7 @@ struct Reading {
     shared_accesses: f64,
 }
 
-impl Reading {
+impl ProfileReading {
     fn new(kernels: &[&KernelProfile]) -> Self {
         let metric = |metric: ProfileMetric| {
             let values = kernels

@@ -7,7 +7,7 @@
 //!
 //! No race is invented. A race that may be missed is reported as [`Unjudged`].
 
-use super::order::{Inter, Side};
+use super::order::{FlagSide, Inter};
 use super::page::*;
 use super::race::{Meets, Shadow, Strength, Who};
 use crate::isa::{Order as Access, Scope};
@@ -107,7 +107,7 @@ pub struct Unjudged {
     /// Writes of places that more have read than are remembered.
     pub readers: BTreeSet<u32>,
     /// Reads of flags, and on whose side only a barrier leads from or to a fence.
-    pub flags: BTreeSet<(Side, u32)>,
+    pub flags: BTreeSet<(FlagSide, u32)>,
 }
 
 impl Unjudged {
@@ -317,7 +317,7 @@ impl GlobalShadow {
             stamps: &self.stamps,
             write,
         };
-        let mut reading = Reading::new(&check, self.blocks_meet);
+        let mut reading = WarpReads::new(&check, self.blocks_meet);
         let (unjudged, mut unsure) = (&mut self.unjudged, false);
         let strong = me.scoped.strength > Strength::Weak;
         for (lanes, offset) in lanes {
@@ -462,7 +462,7 @@ struct Check<'a> {
 enum Judged {
     Race(Conflict),
     /// It is, if one may count on a flag that this instruction read.
-    Flag(Side, u32),
+    Flag(FlagSide, u32),
     /// It is, or not: that depends on which lanes of the warp read.
     Lanes,
 }

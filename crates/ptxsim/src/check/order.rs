@@ -14,7 +14,7 @@
 //! a barrier and then a fence of one thread is enough for all of the block.
 //!
 //! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
-//! count on it is left open ([`Side`]).
+//! count on it is left open ([`FlagSide`]).
 
 use crate::isa::Fence;
 use std::rc::Rc;
@@ -153,7 +153,7 @@ impl Handed {
 
 /// On whose side of a flag a barrier stands for a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
+pub enum FlagSide {
     /// Only barriers follow on the read, and perhaps fences of others.
     Reader,
     /// Who wrote the flag did not fence; others had, before a barrier.
@@ -249,11 +249,11 @@ impl Inter {
 
     /// Returns the side on which only a barrier leads to or from a fence, if the epoch of a warp is known through such
     /// an edge.
-    pub fn doubt(&self, warp: u64, epoch: u32) -> Option<Side> {
+    pub fn doubt(&self, warp: u64, epoch: u32) -> Option<FlagSide> {
         if epoch <= self.by_writer.epoch_of(warp) {
-            Some(Side::Writer)
+            Some(FlagSide::Writer)
         } else if epoch <= self.by_reader.epoch_of(warp) {
-            Some(Side::Reader)
+            Some(FlagSide::Reader)
         } else {
             None
         }
@@ -333,7 +333,7 @@ mod tests {
         writer.ready
     }
 
-    fn judged(w: &Inter) -> (u32, Option<Side>, bool) {
+    fn judged(w: &Inter) -> (u32, Option<FlagSide>, bool) {
         (w.known.epoch_of(3), w.doubt(3, 7), w.unfenced(3, 7))
     }
 
@@ -370,9 +370,9 @@ mod tests {
     fn a_fence_of_another_warp_is_enough_if_both_are_sc() {
         for (writer, reader, expected) in [
             (SC, SC, (7, None)),
-            (SC, ACQ_REL, (0, Some(Side::Reader))),
-            (ACQ_REL, SC, (0, Some(Side::Reader))),
-            (ACQ_REL, ACQ_REL, (0, Some(Side::Reader))),
+            (SC, ACQ_REL, (0, Some(FlagSide::Reader))),
+            (ACQ_REL, SC, (0, Some(FlagSide::Reader))),
+            (ACQ_REL, ACQ_REL, (0, Some(FlagSide::Reader))),
         ] {
             let mut w = Inter::default();
             w.see(&handed(writer), false, 9);
@@ -380,13 +380,13 @@ mod tests {
             barrier.join(&w);
             w.meet();
             other.join(&barrier);
-            assert_eq!(judged(&other), (0, Some(Side::Reader), false));
+            assert_eq!(judged(&other), (0, Some(FlagSide::Reader), false));
             other.fence(reader, &Sparse::default());
             let known = other.known.epoch_of(3);
             let doubt = other.doubt(3, 7).filter(|_| known < 7);
             assert_eq!((known, doubt), expected);
             // The thread that read can still fence.
-            assert_eq!(judged(&w), (0, Some(Side::Reader), true));
+            assert_eq!(judged(&w), (0, Some(FlagSide::Reader), true));
             w.fence(reader, &Sparse::default());
             assert_eq!(w.known.epoch_of(3), 7);
         }
@@ -397,8 +397,8 @@ mod tests {
     fn a_flag_of_another_warp_than_the_fence_is_enough_if_both_fences_are_sc() {
         for (writer, reader, expected) in [
             (SC, SC, (7, None)),
-            (SC, ACQ_REL, (0, Some(Side::Writer))),
-            (ACQ_REL, SC, (0, Some(Side::Writer))),
+            (SC, ACQ_REL, (0, Some(FlagSide::Writer))),
+            (ACQ_REL, SC, (0, Some(FlagSide::Writer))),
         ] {
             let (mut fenced, mut flags) = (Inter::default(), Inter::default());
             fenced.fence(writer, &Sparse::new(vec![(3, 7)]));

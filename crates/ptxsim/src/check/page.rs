@@ -132,7 +132,7 @@ enum Step {
 }
 
 /// Reads by the lanes of a warp at one instruction.
-pub struct Reading<O> {
+pub struct WarpReads<O> {
     pub order: O,
     /// Blocks of the launch may be ordered.
     pub blocks_meet: bool,
@@ -141,9 +141,9 @@ pub struct Reading<O> {
     page: usize,
 }
 
-impl<O> Reading<O> {
-    pub fn new(order: O, blocks_meet: bool) -> Reading<O> {
-        Reading {
+impl<O> WarpReads<O> {
+    pub fn new(order: O, blocks_meet: bool) -> WarpReads<O> {
+        WarpReads {
             order,
             blocks_meet,
             memo: None,
@@ -264,7 +264,7 @@ impl Page {
         &mut self,
         at: usize,
         new: Cell,
-        reading: &mut Reading<impl Order>,
+        reading: &mut WarpReads<impl Order>,
         room: &mut Room,
     ) {
         let first = self.reads[at];
@@ -279,7 +279,7 @@ impl Page {
         &mut self,
         at: usize,
         new: Cell,
-        reading: &mut Reading<impl Order>,
+        reading: &mut WarpReads<impl Order>,
         room: &mut Room,
     ) {
         let first = self.reads[at] & KEPT;

@@ -11,7 +11,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 /// The byte or half-word that `.b2` or `.h1` selects, or a whole register.
-struct Part {
+struct SelectedPart {
     register: Operand,
     first_bit: u32,
     bits: u32,
@@ -27,7 +27,7 @@ const PARTS: [(&str, u32, u32); 6] = [
     (".h1", 16, 16),
 ];
 
-impl Part {
+impl SelectedPart {
     fn new(operand: &Operand) -> Self {
         let selected = |(selector, first_bit, bits): (&str, u32, u32)| match operand {
             Operand::Name(name) => Some(Self {
@@ -76,7 +76,7 @@ impl Decoder<'_> {
             (_, ["add"]) => (None, true),
             _ => return self.unsupported(i, ""),
         };
-        let to = Part::new(self.operand(i, 0)?);
+        let to = SelectedPart::new(self.operand(i, 0)?);
         let merges = to.bits < 32;
         if merges && (adds || words[0] == "vabsdiff") {
             return self.unsupported(i, "");
@@ -84,8 +84,8 @@ impl Decoder<'_> {
         let operands = 3 + usize::from(merges || adds);
         self.expect_operands(i, operands..=operands)?;
         let d = self.destination(i, &to.register, Class::R32)?;
-        let a = self.part(i, &Part::new(self.operand(i, 1)?), a_type)?;
-        let b = self.part(i, &Part::new(self.operand(i, 2)?), b_type)?;
+        let a = self.part(i, &SelectedPart::new(self.operand(i, 1)?), a_type)?;
+        let b = self.part(i, &SelectedPart::new(self.operand(i, 2)?), b_type)?;
         let integer = |name: &str| int_ops::lookup(&[name], Ty::S64);
         let result = self.register(Class::R64);
         match relation {
@@ -107,7 +107,7 @@ impl Decoder<'_> {
             }
         }
         if adds {
-            let c = self.part(i, &Part::new(self.operand(i, 3)?), d_type)?;
+            let c = self.part(i, &SelectedPart::new(self.operand(i, 3)?), d_type)?;
             self.alu(op2::<int_ops::w64::Add>(), &[result, result, c]);
         }
         let low = if merges { self.register(Class::R32) } else { d };
@@ -121,7 +121,7 @@ impl Decoder<'_> {
     }
 
     /// Extends the part of a source to 64 bits.
-    fn part(&mut self, i: &Instruction, part: &Part, whole: Ty) -> Load<u32> {
+    fn part(&mut self, i: &Instruction, part: &SelectedPart, whole: Ty) -> Load<u32> {
         let register = self.value(i, &part.register, Class::R32, whole)?;
         let (low, by) = (self.register(Class::R32), self.constant32(part.first_bit));
         self.alu(op2::<int_ops::w32::ShrU>(), &[low, register, by]);

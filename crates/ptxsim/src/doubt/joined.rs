@@ -143,7 +143,7 @@ impl<'a> Values<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct JoinedAccess {
     at: usize,
     store: bool,
     space: AddressSpace,
@@ -153,9 +153,9 @@ struct Place {
     bytes: i64,
 }
 
-impl Place {
+impl JoinedAccess {
     /// `turn`: what the base of `other` has grown by since.
-    fn may_join(&self, other: &Place, turn: i64) -> bool {
+    fn may_join(&self, other: &JoinedAccess, turn: i64) -> bool {
         let from = other.from.wrapping_add(turn);
         let alike = (self.store, self.space, self.guard) == (other.store, other.space, other.guard);
         let narrow = self.bytes < WIDEST && other.bytes < WIDEST;
@@ -181,7 +181,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
         }
     }
     let mut values = Values::new(program);
-    let mut stretch: Vec<Place> = Vec::new();
+    let mut stretch: Vec<JoinedAccess> = Vec::new();
     let mut first = 0;
     for (at, inst) in code.iter().enumerate() {
         if targets[at] {
@@ -210,7 +210,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
         {
             let store = access.writes();
             let base = values.get(a.address);
-            let place = Place {
+            let place = JoinedAccess {
                 at,
                 store,
                 space: a.space,
@@ -235,7 +235,7 @@ pub fn joined(program: &Program) -> Vec<bool> {
 }
 
 /// A loop without branches inside, which ptxas may unroll: accesses of one turn compared with those of the next.
-fn unrolled(values: &Values, stretch: &[Place], found: &mut [bool]) {
+fn unrolled(values: &Values, stretch: &[JoinedAccess], found: &mut [bool]) {
     let grown: BTreeMap<u32, i64> = values
         .now
         .iter()

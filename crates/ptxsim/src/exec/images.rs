@@ -15,7 +15,7 @@ use crate::regs::{LANES, lanes};
 use crate::report::*;
 
 /// A texel's number along each axis.
-type Place = [i64; 3];
+type TexelIndex = [i64; 3];
 
 impl Machine<'_> {
     pub fn fetch<const CHECKS: bool>(
@@ -43,7 +43,7 @@ impl Machine<'_> {
             // The layer is clamped, and the coordinates are what the sampler says.
             let layer = t.layer.map_or(0, |r| w.regs.r32[r as usize].0[l]);
             let layer = layer.min(image.layers - 1);
-            let mut reader = Reader {
+            let mut reader = TexelReader {
                 site: s,
                 lane: l,
                 image,
@@ -321,7 +321,7 @@ impl Machine<'_> {
 }
 
 /// The four texels that a linear filter would take, counter-clockwise from the lower left (PTX ISA 9.7.10, tld4).
-fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [Place; 4] {
+fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [TexelIndex; 4] {
     let axis = |n: usize| {
         let scale = if sampler.normalized {
             f64::from(image.extents[n])
@@ -335,7 +335,7 @@ fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [Place; 4] {
 }
 
 /// Reads the texels that one lane fetches.
-struct Reader {
+struct TexelReader {
     site: Site,
     lane: usize,
     image: Image,
@@ -349,13 +349,13 @@ struct Reader {
 /// The bytes of a texel; `None` on the border.
 type Texel = Option<[u8; 16]>;
 
-impl Reader {
+impl TexelReader {
     fn texel<const CHECKS: bool>(
         &mut self,
         m: &mut Machine,
         b: &BlockState,
         w: &Warp,
-        place: Place,
+        place: TexelIndex,
     ) -> Run<Texel> {
         let mut found = [0; 3];
         for (n, to) in found.iter_mut().enumerate() {
@@ -417,7 +417,7 @@ impl Reader {
         m: &mut Machine,
         b: &BlockState,
         w: &Warp,
-        place: Place,
+        place: TexelIndex,
     ) -> Run<[u32; 4]> {
         let texel = self.texel::<CHECKS>(m, b, w, place)?;
         Ok(std::array::from_fn(|n| self.bits(&texel, n as u32)))

@@ -207,7 +207,7 @@ pub struct Call<'a> {
 
 /// Lines as they are read, of one function after the other.
 #[derive(Default)]
-pub struct Reading<'a> {
+pub struct LineReader<'a> {
     pub lines: Lines,
     known: HashMap<Line, LineId>,
     /// The lines at a position in the function.
@@ -220,7 +220,7 @@ pub struct Reading<'a> {
     before: Option<LineId>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> LineReader<'a> {
     /// Forgets the lines of the last function when the next one begins.
     pub fn function(&mut self) {
         self.here.clear();

@@ -12,7 +12,7 @@ pub use scan::ParseError;
 pub use tokens::{Token, code_tokens};
 
 use ast::*;
-use lines::{At, Call, LineId, Reading};
+use lines::{At, Call, LineId, LineReader};
 use scan::{InlineAsm, Scanner};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ struct Parser<'a> {
     loc: LineId,
     /// The last block of inline assembly that has a `.loc`.
     placed: Option<InlineAsm>,
-    reading: Reading<'a>,
+    reading: LineReader<'a>,
 }
 
 impl<'a> Parser<'a> {
@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
             s: Scanner::new(text),
             loc: LineId::default(),
             placed: None,
-            reading: Reading::default(),
+            reading: LineReader::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use model::{ProfileMetric, Stall};
 
 /// The source of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source {
+pub enum CounterSource {
     /// A counter that is in per cent.
     Percent(&'static str),
     /// A counter that is used as it is.
@@ -33,9 +33,9 @@ pub enum Access {
 pub const DURATION: &str = "gpu__time_duration.sum";
 pub const CLOCK: &str = "gpc__cycles_elapsed.avg.per_second";
 
-pub fn source(of: ProfileMetric) -> Source {
+pub fn source(of: ProfileMetric) -> CounterSource {
+    use CounterSource::{Excess, Percent, Some, Sum, Value};
     use ProfileMetric as M;
-    use Source::{Excess, Percent, Some, Sum, Value};
     match of {
         M::TensorActive => {
             Percent("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active")
@@ -154,11 +154,13 @@ pub fn all() -> Vec<String> {
     let mut all = vec![DURATION.to_owned(), CLOCK.to_owned()];
     for metric in ProfileMetric::ALL {
         match source(metric) {
-            Source::Percent(name) | Source::Value(name) => all.push(name.to_owned()),
-            Source::Sum(names) => all.extend(names.iter().map(|(name, _)| (*name).to_owned())),
-            Source::Some(names) => all.extend(names.iter().map(|name| (*name).to_owned())),
+            CounterSource::Percent(name) | CounterSource::Value(name) => all.push(name.to_owned()),
+            CounterSource::Sum(names) => {
+                all.extend(names.iter().map(|(name, _)| (*name).to_owned()))
+            }
+            CounterSource::Some(names) => all.extend(names.iter().map(|name| (*name).to_owned())),
             // The section SourceCounters has them.
-            Source::Excess(_) => {}
+            CounterSource::Excess(_) => {}
         }
     }
     all.extend(Stall::ALL.into_iter().filter_map(stall_metric));
@@ -194,10 +196,10 @@ mod tests {
             for metric in ProfileMetric::ALL {
                 let has = |name: &str| names.contains(base(name)) || name.starts_with("launch__");
                 let is_there = match source(metric) {
-                    Source::Percent(name) | Source::Value(name) => has(name),
-                    Source::Sum(parts) => parts.iter().all(|(name, _)| has(name)),
-                    Source::Some(parts) => parts.iter().any(|name| has(name)),
-                    Source::Excess(_) => true,
+                    CounterSource::Percent(name) | CounterSource::Value(name) => has(name),
+                    CounterSource::Sum(parts) => parts.iter().all(|(name, _)| has(name)),
+                    CounterSource::Some(parts) => parts.iter().any(|name| has(name)),
+                    CounterSource::Excess(_) => true,
                 };
                 assert!(is_there, "{chip} has no {metric}");
             }

@@ -4,7 +4,7 @@
 //! The profiler does not escape what it quotes, so a source line with a quotation mark breaks its row. Therefore rows
 //! are read one by one, and columns of sources are counted from the end.
 
-use super::counters::{self, Access, CLOCK, DURATION, Source, samples_of, source};
+use super::counters::{self, Access, CLOCK, CounterSource, DURATION, samples_of, source};
 use super::instruction;
 use super::instruction::{Instruction, at_least_nothing, number};
 use model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
@@ -257,17 +257,17 @@ impl Raw {
     /// Returns the value of a metric, or `None` if the chip has no counter for it.
     fn metric(&self, metric: ProfileMetric, code: &[Instruction]) -> Option<f64> {
         match source(metric) {
-            Source::Percent(name) => Some(self.value(name)? / 100.0),
-            Source::Value(name) => self.value(name),
-            Source::Sum(parts) => parts
+            CounterSource::Percent(name) => Some(self.value(name)? / 100.0),
+            CounterSource::Value(name) => self.value(name),
+            CounterSource::Sum(parts) => parts
                 .iter()
                 .map(|(name, weight)| Some(self.value(name)? * weight))
                 .sum(),
-            Source::Some(names) => {
+            CounterSource::Some(names) => {
                 let there: Vec<f64> = names.iter().filter_map(|name| self.value(name)).collect();
                 (!there.is_empty()).then(|| there.iter().sum())
             }
-            Source::Excess(access) => {
+            CounterSource::Excess(access) => {
                 let is_meant = |one: &&Instruction| match access {
                     Access::Any => true,
                     // An asynchronous copy loads from global memory and stores to shared memory.

@@ -12,7 +12,7 @@ use super::{NoAnswer, compared, complete};
 use crate::inputs::{Inputs, View};
 use crate::{Outputs, elem, layout, poison};
 use arguments::{Param, generated_main, parameters, stored};
-use build::apart::{FileRead, Reader, Reads};
+use build::apart::{FileRead, FileReader, Reads};
 use build::depend::{ask_for_rules, list_linked, list_loaded, list_prerequisites};
 use build::toolchain::{clean_command, find_breakage};
 use earlier::Earlier;
@@ -108,8 +108,8 @@ impl Build {
         Ok((build, function))
     }
 
-    fn reader(&self) -> Reader {
-        Reader::Reference(self.source.clone())
+    fn reader(&self) -> FileReader {
+        FileReader::Reference(self.source.clone())
     }
 
     /// Returns the words that name the compilation in messages.

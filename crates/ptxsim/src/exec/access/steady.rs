@@ -22,7 +22,7 @@ use std::ops::DerefMut;
 
 /// The space that an access lies in, and its lowest address there.
 #[derive(Clone, Copy)]
-struct Place {
+struct SteadyAddress {
     space: AddressSpace,
     lowest: u64,
 }
@@ -170,12 +170,12 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
 
 /// Returns `None` for accesses that are not aligned or lie in several windows.
 #[inline(always)]
-fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Place> {
+fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<SteadyAddress> {
     if lowest & u64::from(bytes - 1) != 0 {
         return None;
     }
     if space != AddressSpace::Generic {
-        return Some(Place { space, lowest });
+        return Some(SteadyAddress { space, lowest });
     }
     let (first, last) = (
         lowest >> 32,
@@ -188,7 +188,7 @@ fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Pl
         _ => (AddressSpace::Global, 0),
     };
     let one = first == last || base == 0 && !(1..=3).contains(&last);
-    one.then_some(Place {
+    one.then_some(SteadyAddress {
         space,
         lowest: lowest.wrapping_sub(base),
     })

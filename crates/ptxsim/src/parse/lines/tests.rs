@@ -18,7 +18,7 @@ fn call(callee: &str, at: At) -> Option<Call<'_>> {
 }
 
 /// File 1 is the user's, file 2 is not.
-fn told(reading: &Reading, id: LineId) -> (String, String, String) {
+fn told(reading: &LineReader, id: LineId) -> (String, String, String) {
     let mut lines = reading.lines.clone();
     lines.files = [(1, "k.cu".to_owned()), (2, "t.h".to_owned())].into();
     lines.tell_apart(|file| file != "t.h");
@@ -32,7 +32,7 @@ fn text((place, own, inlined): &(String, String, String)) -> [&str; 3] {
 
 #[test]
 fn a_call_directly_before_is_the_one() {
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     let mut found = Vec::new();
     for kernel in [14, 15] {
         r.loc(at(1, kernel), None);
@@ -83,7 +83,7 @@ fn a_call_directly_before_is_the_one() {
 /// it is named.
 #[test]
 fn a_call_is_named_once() {
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     let mut found = Vec::new();
     for kernel in [14, 15] {
         r.loc(at(1, 7), call("pair", at(1, kernel)));
@@ -109,7 +109,7 @@ fn a_call_is_named_once() {
 
 #[test]
 fn foreign_lines_are_counted_for_the_line_that_calls() {
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     // From one user's line through two of a header, and from another.
     let mut found = Vec::new();
     for user in [20, 21] {
@@ -146,7 +146,7 @@ fn foreign_lines_are_counted_for_the_line_that_calls() {
 
 #[test]
 fn functions_inlined_into_themselves_are_one_call() {
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     r.loc(at(1, 40), None);
     for column in 0..20 {
         r.loc(
@@ -182,7 +182,7 @@ fn functions_inlined_into_themselves_are_one_call() {
 /// Whatever a text says, it is read in time and told briefly.
 #[test]
 fn texts_against_us() {
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     r.loc(at(1, 1), None);
     for line in 2..100_000 {
         r.loc(
@@ -197,7 +197,7 @@ fn texts_against_us() {
         "{place}"
     );
     // More calls than are kept.
-    let mut r = Reading::default();
+    let mut r = LineReader::default();
     for line in 100..120 {
         r.loc(at(1, line), None);
         r.loc(at(1, 50), call("f", at(1, line)));
@@ -214,7 +214,7 @@ proptest! {
     fn any_lines_are_told(
         steps in prop::collection::vec((0..3_u32, 0..4_u32, 0..9_u32, 0..4_u32, 0..4_u8), 1..120),
     ) {
-        let mut r = Reading::default();
+        let mut r = LineReader::default();
         for (file, line, call_file, call_line, what) in steps {
             let inlined_at = (call_file < 3)
                 .then(|| call(["f", "g"][usize::from(what % 2)], at(call_file, call_line)))

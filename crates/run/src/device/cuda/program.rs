@@ -24,7 +24,7 @@ pub enum LoadedArtifact {
     Modules {
         modules: Vec<Module>,
         /// The entries, one for each step.
-        entries: Vec<Entry>,
+        entries: Vec<LoadedEntry>,
     },
     Launcher {
         /// The library, which has to stay loaded for `function`.
@@ -41,14 +41,14 @@ pub struct Module {
 }
 
 #[derive(Clone)]
-pub struct Entry {
+pub struct LoadedEntry {
     function: sys::CUfunction,
     symbol: String,
 }
 
 /// An entry with the way in which it is called.
 struct EntryStep<'a> {
-    entry: &'a Entry,
+    entry: &'a LoadedEntry,
     args: &'a [PackedArg],
     launch: &'a Launch,
     before: &'a [MemoryWork],
@@ -93,7 +93,7 @@ impl LoadedArtifact {
             modules.extend(own);
             firsts.push(entries.into_iter().next());
         }
-        let entries: Option<Vec<Entry>> = steps
+        let entries: Option<Vec<LoadedEntry>> = steps
             .iter()
             .map(|at| firsts.get(*at).cloned().flatten())
             .collect();
@@ -283,7 +283,7 @@ fn pointers(args: &[PackedArg]) -> Vec<*mut c_void> {
         .collect()
 }
 
-fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep<'a>>> {
+fn entry_steps<'a>(entries: &'a [LoadedEntry], call: &'a Call) -> Result<Vec<EntryStep<'a>>> {
     if entries.len() != call.steps.len() {
         return Err(misfit(entries.len(), call));
     }
@@ -332,7 +332,7 @@ fn load_cubin(
     path: &Path,
     entries: &[(String, String)],
     facts: &DeviceFacts,
-) -> Result<(Module, Vec<Entry>)> {
+) -> Result<(Module, Vec<LoadedEntry>)> {
     let image = files::read(path, files::made()).map_err(|error| {
         Failure::case_alone(
             FaultKind::Environment,
@@ -382,7 +382,7 @@ fn load_cubin(
                 unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
                 FaultKind::EntryNotFound,
             )?;
-            Ok(Entry {
+            Ok(LoadedEntry {
                 function,
                 symbol: symbol.clone(),
             })
