@@ -1,8 +1,8 @@
-//! Runs drawn from recorded processes. Whole processes are drawn: samples of one process have in common
-//! what only that process saw.
+//! Draws runs from recorded processes. Whole processes are drawn, because samples of one process have in common what
+//! only that process saw.
 //!
-//! Within a verdict no process comes twice, as on a machine: a process that is drawn twice agrees with
-//! itself, and the spread that the rule relies on would be too small.
+//! Within a verdict no process comes twice, as on a machine: a process that is drawn twice agrees with itself, and the
+//! spread that the rule relies on would be too small.
 
 use judge::stats::sequential::{Decision, Schedule};
 
@@ -12,26 +12,26 @@ use crate::recording::Change;
 use crate::settings::Settings;
 use crate::share::Share;
 
-/// Verdicts of the rule.
+/// Counts of the verdicts that the rule gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     pub runs: Runs,
     pub cells: Vec<Cell>,
 }
 
-/// Runs of unchanged contests.
+/// Shares of the runs whose contests are all unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// With a failing contest.
+    /// The share of runs with a failing contest.
     pub failed: Share,
-    /// With an inconclusive one.
+    /// The share of runs with an inconclusive contest.
     pub inconclusive: Share,
 }
 
 /// Verdicts on one contest at one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Index into [`Analysis::contests`](crate::Analysis::contests).
+    /// The index of the contest in [`Analysis::contests`](crate::Analysis::contests).
     pub contest: usize,
     pub change: f64,
     pub how: How,
@@ -49,7 +49,7 @@ impl Counted {
         self.cells.iter().filter(move |cell| cell.how == how)
     }
 
-    /// Cells of about this slowdown, by more work or scaled.
+    /// Returns the cells of about this slowdown, whether head did more work or its samples were scaled.
     pub fn at_change(&self, change: f64) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| {
             matches!(cell.how, How::Slowed | How::Scaled)
@@ -62,13 +62,13 @@ impl Counted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Slower,
-    /// The same, or faster: nothing that a gate would stop.
+    /// Head is as fast or faster, so a gate would not stop it.
     Clear,
-    /// Ambiguous or unknown.
+    /// The rule does not decide.
     Open,
 }
 
-/// One answer and its cost.
+/// An answer of the rule, and what it cost.
 struct Ruling {
     call: Call,
     processes: u32,
@@ -94,7 +94,7 @@ impl Own {
     }
 }
 
-/// Verdicts of the rule on processes drawn at random.
+/// Counts the verdicts of the rule on processes drawn at random.
 pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream: u64) -> Counted {
     let mut decks = Decks::of(contests);
     count(contests, settings, stream, |dice, index, change| {
@@ -108,7 +108,7 @@ pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream
     })
 }
 
-/// As many of `drawn` as the rule asks for.
+/// Applies the rule to processes in the order drawn, and counts those that it used.
 fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
     let shift = change.ln_1p();
     let ratios: Vec<f64> = drawn

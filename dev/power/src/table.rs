@@ -175,7 +175,7 @@ fn list(numbers: &[u32]) -> String {
     }
 }
 
-/// A markdown table.
+/// The text of a table in markdown.
 pub struct Table(String);
 
 impl Table {

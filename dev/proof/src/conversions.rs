@@ -132,7 +132,7 @@ pub fn floats(l: &mut List) {
     );
 }
 
-/// `.satfinite` to what has infinities.
+/// Adds `.satfinite` conversions to formats that have infinities.
 pub fn finite(l: &mut List) {
     for (types, operands) in [
         (["f16.f32", "bf16.f32"], "=h,w"),

@@ -27,7 +27,7 @@ pub enum Constant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     Dest(Class),
-    /// Two destinations, as in `p|q`.
+    /// Two destinations that are written as in `p|q`.
     DestPair,
     Source(Class, Constant),
     NotP,
@@ -42,7 +42,7 @@ pub enum Operand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// As it stands below.
+    /// The form as the lists of this program write it.
     pub text: String,
     pub op: String,
     pub operands: Vec<Operand>,
