@@ -65,6 +65,7 @@ pub(super) enum EvidenceSide {
 }
 
 impl EvidenceSide {
+    /// Adds pieces of evidence to those of the run. Evidence about the base is marked as such.
     pub fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
         match self {
             Self::Head => evidence.extend(pieces),

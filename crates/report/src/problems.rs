@@ -139,6 +139,7 @@ impl Block<'_> {
         )
     }
 
+    /// Returns true if the base has the same problem.
     pub fn is_old(&self) -> bool {
         self.problem.since_base == Some(SinceBase::Old)
     }

@@ -725,6 +725,7 @@ pub fn compared_part(compare: &Compare) -> String {
     }
 }
 
+/// Lists items in words that `each` gives, with a comma between them.
 pub fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
     let all: Vec<_> = of.iter().map(each).collect();
     all.join(", ")

@@ -151,7 +151,8 @@ fn main() -> ExitCode {
                 }
             });
         }
-        // The process exits, because a run without end cannot be waited for.
+        // This thread ends the process if a run takes four times as long as it may, because a run without end cannot
+        // be waited for.
         scope.spawn(|| {
             while !is_over() {
                 std::thread::sleep(Duration::from_millis(200));

@@ -13,7 +13,7 @@ use system::error::Error;
 use system::process::helper;
 use tracing::debug;
 
-/// Why git gave no answer.
+/// The reason for which git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("git cannot be run: {0}")]

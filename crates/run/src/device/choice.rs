@@ -104,6 +104,7 @@ pub enum Presence {
 }
 
 impl Traces {
+    /// Looks for device nodes in `/dev`. `library` is true if the driver library is present.
     pub fn for_nodes(library: bool) -> Self {
         Self {
             nodes: device_nodes(Path::new("/dev")),

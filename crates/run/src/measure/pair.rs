@@ -26,6 +26,7 @@ impl Dice {
         Self(ChaCha8Rng::from_seed(hasher.finalize().into()))
     }
 
+    /// Tosses a coin, and returns true for heads.
     pub fn heads(&mut self) -> bool {
         self.0.next_u32() & 1 == 1
     }

@@ -90,6 +90,8 @@ impl Dialogue {
         input.is_some_and(|input| input.send(line).is_ok())
     }
 
+    /// Waits at most `within` for the next line. Returns [`Heard::Nothing`] if none came, and [`Heard::End`] if none
+    /// can come.
     pub fn hear(&self, within: Duration) -> Heard {
         match self.lines.recv_timeout(within) {
             Ok(heard) => heard,
