@@ -118,7 +118,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)
         unpacked_size: u64_at(header, 56)?,
         payload: match flags & (LZ4 | ZSTD) {
             0 => whole,
-            // Padding is no part of the stream.
+            // Padding is not part of the stream.
             _ => whole.get(..packed)?,
         },
         payload_at: start.saturating_add(payload_at as u64),

@@ -121,7 +121,7 @@ impl<'a> Index<'a> {
         let best = left.similar(kernel, LEAST_SIMILARITY).into_iter();
         let (best, score) = best.max_by(|one, other| one.1.total_cmp(&other.1))?;
         let rivals = self.similar(kernel, score - LEAST_LEAD);
-        // An empty list stands for one that would be too long.
+        // The list is empty if it would be too long.
         let is_alone = rivals.len() == 1 && rivals.iter().all(|rival| rival.0 == best);
         is_alone.then_some(best)
     }

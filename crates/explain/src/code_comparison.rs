@@ -405,7 +405,7 @@ impl Files<'_> {
         was.as_deref().map(code_of) != is.as_deref().map(code_of)
     }
 
-    /// Returns the line that stands for inlined code: the innermost one that was edited, or else the innermost one.
+    /// Returns the line that represents inlined code: the innermost one that was edited, or else the innermost one.
     fn key_of_base(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| match self.in_head(line) {
             None => (Line::Base(line.clone()), true),

@@ -37,7 +37,7 @@ pub struct Turns {
 
 type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
 
-/// The position of a loop in the source, or what stands for it.
+/// The position of a loop in the source, or a substitute for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Line(CodeLine),

@@ -300,7 +300,7 @@ impl Expression {
         self.value(env).map(ExprValue::as_f64)
     }
 
-    /// Evaluates an expression as [`Self::number`] does, and fails also for a float that is no whole number.
+    /// Evaluates an expression as [`Self::number`] does, and fails also for a float that is not a whole number.
     pub fn integer(&self, env: &Env) -> Result<i64, EvalError> {
         whole(self.value(env)?)
     }

@@ -29,7 +29,7 @@ pub struct Rates {
     /// The lanes that finish an addition, product or both in one.
     pub fp32: f64,
     pub fp64: f64,
-    /// The lanes that do so for halves, two of which are in one register.
+    /// The lanes that do so for halves. One register holds two halves.
     pub fp16: f64,
     /// The lanes that finish exponentials, roots, reciprocals or sines.
     pub special: f64,

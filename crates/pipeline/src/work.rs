@@ -93,7 +93,7 @@ pub(super) enum SkipReason {
 }
 
 impl SkipReason {
-    /// Reports evidence that this program lost on the way. This is no skip, because nobody decided on it.
+    /// Reports evidence that this program lost on the way. This is not a skip, because nobody decided on it.
     pub fn lost(what: &str) -> Self {
         Self::Broke(Fault::new(FaultKind::Environment, what.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! How a random program is made from a seed: which statements, of which registers.
+//! Makes a random program from a seed: chooses its statements and their registers.
 
 use crate::forms::{Class, Form};
 use crate::program::{OWN, Program, SPACES, Stmt, THREADS, TOGETHER, count, register};

@@ -509,7 +509,7 @@ mod tests {
         }
         shards.extend(more);
         assert_eq!(merge(shards).unwrap().len(), 2);
-        // A GPU that broke is no model.
+        // A GPU that broke does not count as a model.
         let mut shards = dealt(&fixture::record(), 2);
         shards[1].record.environment.device = Seen::Fault(fault());
         assert!(matches!(merge(shards), Err(Refused::Missing { .. })));

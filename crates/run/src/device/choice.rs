@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceChoice {
-    /// The first CUDA device. It is no error if the machine has none.
+    /// The first CUDA device. A machine without one is not an error.
     #[default]
     Auto,
     /// This CUDA device, which must exist.

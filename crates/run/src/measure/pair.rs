@@ -125,7 +125,7 @@ pub fn measure_pair(
 
 /// Warms a side up, and returns the time of the last launch.
 fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
-    // The first launch of a side loads what is loaded lazily, and is no sample.
+    // The first launch of a side loads what is loaded lazily, and is not a sample.
     timer.warm_up(side, 1)?;
     let (mut launches, mut spent) = (0, 0);
     loop {
@@ -476,7 +476,7 @@ mod tests {
                 BlockOrder::Abba => (Side::Head, Side::Base),
                 BlockOrder::Baab => (Side::Base, Side::Head),
             };
-            // The first launch of each block is no sample.
+            // The first launch of each block is not a sample.
             assert_eq!(sides, [a, a, b, b, a]);
         }
         assert_eq!(

@@ -28,7 +28,7 @@ const CLOCK_NS: u64 = 100_000;
 /// The number of event pairs from which the clock's step is read.
 const TICK_PAIRS: usize = 64;
 
-/// The number of empty graphs, of which the median counts.
+/// The number of empty graphs that are timed. Their median counts.
 const EMPTY: usize = 21;
 
 /// Times of the timer itself, in ns. They are the same for all cases of a process.

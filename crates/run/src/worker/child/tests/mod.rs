@@ -564,7 +564,7 @@ fn kernels_of_several_modules_are_launched_in_their_order() {
     fake.launch(&stage.call).unwrap();
     assert_eq!(floats(&mut fake, 0xa000, N), [24.0; N]);
 
-    // The case has no output to be compared, and what it leaves is no overrun.
+    // The case has no output to be compared, and what it leaves is not an overrun.
     let mut job = job("double", case, "double");
     job.artifact = artifact;
     job.expected = ExpectedOutput::Variant {
