@@ -46,6 +46,10 @@ pub struct FatbinEntry<'a> {
     payload_at: u64,
 }
 
+/// Finds the parts of fat binary containers that follow each other, with zeros between them.
+///
+/// # Errors
+/// Fails if a container is damaged.
 pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {

@@ -65,6 +65,7 @@ impl InstructionCount {
 }
 
 impl LineBucket {
+    /// Sums up the instructions of the wanted kinds, and how often they run.
     pub fn count_kinds(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> InstructionCount {
         self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
             InstructionCount::default(),
@@ -93,6 +94,7 @@ impl LineBucket {
         }
     }
 
+    /// Returns the functions that are called, by name, with the number of calls and how often they run.
     pub fn calls(&self) -> impl Iterator<Item = (&str, InstructionCount)> {
         self.calls
             .iter()
@@ -148,6 +150,7 @@ pub struct LineGrowth {
 const PLACES: usize = 3;
 
 impl Growth {
+    /// Returns the first lines with growth, as places to show.
     pub fn places(&self) -> impl Iterator<Item = CausePlace> {
         self.lines
             .iter()

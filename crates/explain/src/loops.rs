@@ -197,6 +197,7 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
     }
 }
 
+/// Returns the number of instructions of all kinds.
 pub fn size_of(mix: &Mix) -> u32 {
     mix.values().sum()
 }

@@ -28,6 +28,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// Returns the transposed matrix over the same values, which are not moved.
     #[must_use]
     pub fn transposed(self) -> Self {
         Self {

@@ -13,7 +13,7 @@
 //!
 //! Grammar, loosest first: `||`, `&&`, one comparison, `+ -`, `* / %`, unary `- !`, then numbers
 //! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`, `torch.flash.p50`), calls and parentheses. `sizeof(f16)` is
-//! a number, and of a name that is no type a name itself: `sizeof(T)`.
+//! a number. `sizeof(T)` is a name, because `T` is not a type.
 
 mod parse;
 #[cfg(test)]
@@ -305,11 +305,19 @@ impl Expression {
         whole(self.value(env)?)
     }
 
+    /// Evaluates a numeric expression, and keeps integers as integers.
+    ///
+    /// # Errors
+    /// Fails as [`Self::number`] does.
     pub fn value(&self, env: &Env) -> Result<ExprValue, EvalError> {
         self.admit(env, ValueKind::Number)?;
         self.root.number(env)
     }
 
+    /// Evaluates a condition.
+    ///
+    /// # Errors
+    /// Fails for a name without a finite value, a division by zero, an overflow, and a numeric expression.
     pub fn truth(&self, env: &Env) -> Result<bool, EvalError> {
         self.admit(env, ValueKind::Truth)?;
         self.root.truth(env)
