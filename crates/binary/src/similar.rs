@@ -20,7 +20,7 @@ const FEWEST_INSTRUCTIONS: u64 = 48;
 /// of these got a sibling by template, whose code is similar.
 const LEAST_SIMILARITY: f64 = 0.95;
 
-/// How much less similar everything else must be.
+/// The least difference to the similarity of the second-best kernel.
 const LEAST_LEAD: f64 = 0.05;
 
 /// If more kernels have about one size, they are a family.

@@ -25,7 +25,7 @@ type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Sym<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 type Result<T> = std::result::Result<T, CubinError>;
 
-/// Why a cubin does not say what it executes.
+/// The reason for which a cubin does not say what it executes.
 #[derive(Debug, thiserror::Error)]
 pub enum CubinError {
     #[error("the cubin cannot be read: {0}")]

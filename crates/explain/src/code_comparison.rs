@@ -125,7 +125,7 @@ impl LineBucket {
 /// The counts of base and head, or `None` for a line that does not count.
 pub type OfBoth = Option<(InstructionCount, InstructionCount)>;
 
-/// How much more head has of some kinds of instructions.
+/// The instructions of some kinds that head has in addition to the base's.
 #[derive(Debug)]
 pub struct Growth {
     /// The lines that have more of them than before, the largest growth first.

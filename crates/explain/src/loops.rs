@@ -28,7 +28,7 @@ pub struct LoopPair {
     pub head_size: u32,
 }
 
-/// How often each loop's body runs, by the index of the loop, and the loops of both sides.
+/// The number of times that each loop's body runs, by the index of the loop, and the loops of both sides.
 pub struct Turns {
     pub base: Vec<f64>,
     pub head: Vec<f64>,

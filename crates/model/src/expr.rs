@@ -1,9 +1,9 @@
 //! Expressions of gates.yaml: sizes and launches over dimensions, limits and conditions over metrics.
 //!
-//! Knows nothing of what its names mean. A small language of its own, with two static types (numbers and
-//! truths), because what an expression engine does by default is not what a gate may do. Tried with rhai
-//! 1.27: `x <= 0.0` holds for x = 1e-17 (floats compare with a tolerance), `!(0 <= y <= 1)` is true for
-//! y = 0.5 (unlike types compare as false), and a malformed right side hides behind `||`. Here
+//! This module does not know what the names mean. The language is our own and has two static types, numbers and
+//! truths, because what an expression engine does by default is not what a gate may do. In rhai 1.27, `x <= 0.0` holds
+//! for x = 1e-17 (floats compare with a tolerance), `!(0 <= y <= 1)` is true for y = 0.5 (unlike types compare as
+//! false), and a malformed right side hides behind `||`. Here
 //! - comparison is exact, and a type error is an error of the text, found without evaluating it;
 //! - a name without a value, or with one that is not finite, refuses the whole expression before any part
 //!   of it is looked at, so nothing becomes true by short circuit;
@@ -50,7 +50,7 @@ use crate::{ElemType, ScalarType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A name in an expression, which stands for a value.
+/// A name in an expression, whose value is looked up when the expression is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// A name without a dot: `D`, `codec_max_err`.
@@ -139,7 +139,7 @@ pub struct ExprError {
     pub column: usize,
 }
 
-/// Why a well-formed expression has no value here.
+/// The reason for which a well-formed expression has no value here.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EvalError {
     #[error("no value for {}", list(.0))]
@@ -169,7 +169,7 @@ fn list(names: &BTreeSet<Name>) -> String {
     names.join(", ")
 }
 
-/// The unit that a number's suffix stands for.
+/// The unit that a number's suffix names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Bytes,

@@ -71,7 +71,7 @@ pub struct ValueRow {
     pub change: Option<String>,
     /// The change as a multiple, if that says it better: `8× more`.
     pub multiple: Option<String>,
-    /// Whose value `was` is: `main`, `baseline`.
+    /// The name of what has the value `was`: `main`, `baseline`.
     pub whose: Option<String>,
     pub limit: String,
     /// The line that most of a counter is counted at.

@@ -346,7 +346,7 @@ pub fn clean_command(program: &Path) -> Command {
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// Why a tool does not say what it is.
+/// The reason for which a tool does not say what it is.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
     #[error("{how}: {log}")]

@@ -50,7 +50,7 @@ pub enum Refused {
     },
 }
 
-/// How a record differs from the first, so that it is of another run.
+/// The difference that shows that a record is of another run than the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     Version,

@@ -87,7 +87,7 @@ pub struct Traces {
     pub library: bool,
 }
 
-/// How `cuInit` ended, as far as it tells a machine without a device from a broken one.
+/// The result of `cuInit`, as far as it tells a machine without a device from a broken one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Init {
     Ready,

@@ -22,7 +22,7 @@ const REAPING: Duration = Duration::from_secs(30);
 pub struct Dialogue {
     child: Child,
     kin: Kin,
-    /// How it ended, once it was reaped. Its process id may then belong to another process.
+    /// Its exit status, once it was reaped. Its process id may then belong to another process.
     ended: Option<ExitStatus>,
     /// `None` once it is asked to end.
     input: Option<Sender<Vec<u8>>>,
