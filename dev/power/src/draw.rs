@@ -83,8 +83,10 @@ pub(crate) struct Own {
 }
 
 impl Own {
+    /// Prepares the rule for each contest.
+    ///
     /// # Errors
-    /// Where the settings make no rule.
+    /// If the settings make no rule.
     pub fn of(contests: &[Prepared], settings: &Settings) -> Result<Self, Unusable> {
         let schedule = |contest: &Prepared| settings.rule(contest.resolution).schedule();
         Ok(Self {
@@ -131,8 +133,8 @@ fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
     }
 }
 
-/// Verdicts on each contest by its processes in the order of measurement, none of them used twice: few,
-/// but independent of each other, and with whatever moved the machine between one process and the next.
+/// Returns verdicts on each contest by its processes in the order of measurement, none of them used twice. They are
+/// few, but independent of each other, and contain whatever moved the machine between one process and the next.
 pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
     contests
         .iter()
@@ -155,7 +157,7 @@ pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
         .collect()
 }
 
-/// For each contest an order of its processes, shuffled as far as processes are dealt.
+/// An order of the processes of each contest, which is shuffled as far as processes are dealt.
 struct Decks(Vec<Vec<usize>>);
 
 impl Decks {
@@ -168,7 +170,7 @@ impl Decks {
         )
     }
 
-    /// `count` different processes of contest `index`, in random order (Fisher and Yates).
+    /// Draws `count` different processes of contest `index`, in random order (Fisher and Yates).
     fn deal(&mut self, dice: &mut Dice, index: usize, count: usize) -> &[usize] {
         let Some(deck) = self.0.get_mut(index) else {
             return &[];
@@ -214,8 +216,8 @@ impl Tally {
     }
 }
 
-/// Runs of unchanged contests, one contest after the other, and then verdicts on each changed one. `judge`
-/// gets the index of a contest and a change to scale its head by; `None` counts nothing.
+/// Draws runs of unchanged contests, one contest after the other, and then verdicts on each changed one. `judge` gets
+/// the index of a contest and a change to scale its head by. If it returns `None`, nothing is counted.
 fn count(
     contests: &[Prepared],
     settings: &Settings,

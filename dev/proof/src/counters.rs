@@ -278,7 +278,7 @@ fn compare_counts(
     Ok(held)
 }
 
-/// Which counters may gate which launches: needs no GPU.
+/// Prints the counters that may not gate a launch, and why. This needs no GPU.
 pub fn doubts(directory: &Path, out: &mut dyn Write) -> Result<bool> {
     let cases = all_cases(directory)?;
     let reports: Vec<Result<Report>> = cases.par_iter().map(|c| simulated(c, directory)).collect();
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(of(Counter::Instructions, &[]), Agreement::Unread);
     }
 
-    /// The pipe counts more where others are in the way; less than the addresses need it never does.
+    /// The pipe counts more where other accesses are in the way, and never less than the addresses need.
     #[test]
     fn wavefronts_are_those_of_the_addresses_or_of_the_pipe() {
         let by_address = Instructions::Loads.column();

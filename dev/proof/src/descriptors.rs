@@ -43,7 +43,7 @@ const ALL: &[Product] = &[
     Product { name: "s8", op: "m64n32k32.s32.s8.s8", constants: "", element: Element::Byte },
 ];
 
-/// A descriptor relative to the start of shared memory (PTX ISA, "Matrix descriptor").
+/// Builds a descriptor relative to the start of shared memory (PTX ISA, "Matrix descriptor").
 fn descriptor(random: &mut Random) -> u64 {
     let swizzle = random.below(4) as u64;
     let (start, first_line) = match random.below(4) {

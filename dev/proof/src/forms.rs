@@ -217,7 +217,7 @@ impl List {
         self.0.push(Form::parse(text.as_ref()));
     }
 
-    /// One form for each choice of the words of each list, put together with dots.
+    /// Adds a form for each choice of the words of each list, put together with dots.
     pub fn product(&mut self, lists: &[&[&str]], operands: &str) {
         let mut all = vec![String::new()];
         for list in lists {

@@ -37,7 +37,7 @@ pub fn listed_forms() -> Vec<Form> {
     forms
 }
 
-/// Forms that ptxsim builds: the others cannot be compared.
+/// Returns the forms that ptxsim builds. The others cannot be compared.
 pub fn built_forms() -> Vec<Form> {
     let mut random = crate::words::Random::new(1);
     let mut forms = forms::all();

@@ -99,8 +99,8 @@ pub fn entry(name: &str, i: &Instance, lanes: usize) -> String {
     t + "ret;\n}\n"
 }
 
-/// The words of source `k`. The first half crosses 181 special words with 181, the rest is random;
-/// a lone source of 16 bits takes every value.
+/// Returns the words of source `k`. The first half crosses 181 special words with 181, and the rest is random. A lone
+/// source of 16 bits takes every value.
 fn source(class: Class, k: usize, alone: bool) -> Vec<u64> {
     let mut random = Random::new(1000 + class as u64 * 10 + k as u64);
     let mut word = || match class {
@@ -133,7 +133,7 @@ impl Inputs {
         )
     }
 
-    /// The bytes of every `stride`th lane.
+    /// Returns the bytes of every `stride`th lane.
     fn bytes(&self, stride: usize) -> Vec<u8> {
         self.0
             .iter()
@@ -143,7 +143,7 @@ impl Inputs {
     }
 }
 
-/// FNV-1a, to keep what a GPU computed without keeping it all.
+/// Hashes bytes by FNV-1a, which keeps what a GPU computed without keeping it all.
 pub fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
@@ -329,8 +329,8 @@ pub fn run(
     Ok(different == 0)
 }
 
-/// ptxsim against the hashes that `run` wrote on a GPU: instances that differ, and how many at the
-/// end have no hash. False where there is any of either.
+/// Compares ptxsim with the hashes that `run` wrote on a GPU. Prints the instances that differ, and how many at the
+/// end have no hash. Returns false if there is any of either.
 pub fn check(hashes: &str, out: &mut dyn std::io::Write) -> Result<bool> {
     let lines: Vec<&str> = hashes.lines().collect();
     check_lines(&lines, &all_instances(), out)
