@@ -88,7 +88,7 @@ impl<'data> Cubin<'data> {
             .collect()
     }
 
-    /// Variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
+    /// Returns the variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
     pub fn fillable(&self) -> Vec<(&str, u64)> {
         let mut all = self.variables(&[CONSTANT_BANK]);
         all.extend(self.variables(&WRITTEN));

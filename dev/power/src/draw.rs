@@ -64,7 +64,7 @@ enum Call {
     Slower,
     /// Head is as fast or faster, so a gate would not stop it.
     Clear,
-    /// The rule does not decide.
+    /// The rule decides neither for nor against head.
     Open,
 }
 

@@ -30,7 +30,7 @@ impl Default for Protocol {
 const SPIN_NS: u64 = 10_000;
 const CLOCK_NS: u64 = 100_000;
 
-/// What `gatekeeper run` takes of launches that last milliseconds.
+/// The blocks, and the nanoseconds for them, that `gatekeeper run` takes of launches that last milliseconds.
 const ROBUST_BLOCKS: f64 = 7.0;
 const ROBUST_NS: f64 = 100e6;
 

@@ -252,7 +252,7 @@ mod tests {
             bias.abs() < 0.00005 && deviation < 0.0004,
             "{bias} {deviation}"
         );
-        // The same samples, base all before head.
+        // These are equal samples, but all of the base's precede head's.
         let process = world.process(&mut Dice::new(3, 0));
         let in_time: Vec<f64> = process
             .blocks

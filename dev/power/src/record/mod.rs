@@ -18,7 +18,7 @@ use system::cache::{self, Cache};
 use system::error::Result;
 use system::process::children;
 
-/// What a recording is to contain, and the program that measures it.
+/// The contents of a recording to be made, and the program that measures them.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The program whose workers take the times.

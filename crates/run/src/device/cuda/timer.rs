@@ -271,8 +271,8 @@ impl Timer for CudaTimer<'_> {
         Ok(median)
     }
 
-    /// Events right behind one another differ by a few steps of the clock; the smallest difference
-    /// between any two such differences is one step.
+    /// Measures the step of the event clock. Successive events differ by a few steps, and the smallest difference
+    /// between two such differences is one step.
     fn tick(&mut self) -> Result<u64> {
         if let Some(known) = self.device.overheads.tick_ns {
             return Ok(known);

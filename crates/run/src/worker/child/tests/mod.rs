@@ -502,7 +502,7 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
     assert_eq!(orders.len(), 2, "either may be loaded first");
 }
 
-/// Modules with a variable each, which a tensor called like the symbol fills.
+/// Builds modules with a variable each, which a tensor called like the symbol fills.
 fn group(modules: &[&str], steps: &[usize]) -> Artifact {
     let modules = modules.iter().map(|symbol| Artifact::Cubin {
         path: format!("{symbol}.cubin").into(),
