@@ -18,7 +18,7 @@ use wording::escape;
 /// The variable that says which events are shown.
 pub const VARIABLE: &str = "GATEKEEPER_LOG";
 
-/// The crates that report events.
+/// The names of the crates that report events. The filter accepts no others.
 const PARTS: [&str; 7] = [
     "build",
     "check",
@@ -32,7 +32,7 @@ const PARTS: [&str; 7] = [
 /// Prints events from here on, if the user asks for them.
 ///
 /// # Errors
-/// Usage, if the variable does not say which events.
+/// Usage, if the variable does not say which events. Environment, if the log cannot be started.
 pub fn start() -> Result<()> {
     let Some(said) = std::env::var_os(VARIABLE).filter(|said| !said.is_empty()) else {
         return Ok(());

@@ -23,6 +23,7 @@ fn key(kernel: &BinaryKernel) -> CodeKey {
 }
 
 impl MachineCode {
+    /// Returns the machine code of a kernel, or a fault if the file did not have it when its code was read.
     pub fn get(&self, kernel: &BinaryKernel) -> Seen<CodeFacts> {
         let known = self.0.get(&key(kernel)).cloned();
         known.unwrap_or_else(|| {

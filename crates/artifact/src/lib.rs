@@ -31,7 +31,7 @@ const NAME_INSTEAD: &str = "name a shared library, an object or a program that n
 
 const NAME_PTX_INSTEAD: &str = "name a .ptx file, or a file, wheel or directory that has PTX in it; without --toolchain, --base-toolchain and --arch, machine code is read as it is";
 
-/// Which code of a file is listed, and how it is read.
+/// The code of a file that is listed, and the way in which it is read.
 #[derive(Clone, Copy)]
 enum CodeListing<'a> {
     /// The machine code of the file, and the names in its PTX.

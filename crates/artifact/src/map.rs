@@ -26,7 +26,7 @@ impl Mapped {
     /// Opens and maps a file.
     ///
     /// # Errors
-    /// Fails if it cannot be opened, or is no regular file.
+    /// Fails if it cannot be opened, or is not a regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::new(&files::open(path)?)
     }

@@ -294,10 +294,10 @@ fn refused_kernels(listing: &Listing) -> impl Iterator<Item = (KernelPlace<'_>, 
         })
 }
 
-/// The name of the unit that stands for all kernels. No kernel can have it.
+/// The name of the unit that represents all kernels. No kernel can have it.
 const ALL_KERNELS: &str = "all-kernels";
 
-/// Returns the unit that stands for all kernels of a binary.
+/// Returns the unit that represents all kernels of a binary.
 pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
     UnitId::new(ALL_KERNELS, name, arch)
 }

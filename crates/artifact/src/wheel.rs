@@ -39,6 +39,7 @@ impl Member {
     }
 }
 
+/// Returns true if the bytes begin as a zip archive with members does.
 pub fn is_zip(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04")
 }

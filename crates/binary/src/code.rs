@@ -1,4 +1,4 @@
-//! Compares machine code: whether that of two kernels is equal, and which instructions it has.
+//! Compares machine code: whether two kernels have equal code, and which instructions it has.
 //!
 //! The digest of a kernel covers its section, its own constants, and every section with code that they refer to. The
 //! digest of a section covers its bytes, the places where it is relocated, and the names of variables. Sections are

@@ -46,6 +46,10 @@ pub struct FatbinEntry<'a> {
     payload_at: u64,
 }
 
+/// Finds the parts of fat binary containers that follow each other, with zeros between them.
+///
+/// # Errors
+/// Fails if a container is damaged.
 pub fn find<'a>(bytes: &'a [u8], part: &mut SearchedPart<'a, '_>) -> Result<(), Error> {
     let mut at = 0;
     while let Some(zeros) = padding(bytes, at) {
@@ -118,7 +122,7 @@ fn entry(bytes: &[u8], at: usize, start: u64) -> Option<(FatbinEntry<'_>, usize)
         unpacked_size: u64_at(header, 56)?,
         payload: match flags & (LZ4 | ZSTD) {
             0 => whole,
-            // Padding is no part of the stream.
+            // Padding is not part of the stream.
             _ => whole.get(..packed)?,
         },
         payload_at: start.saturating_add(payload_at as u64),

@@ -403,6 +403,7 @@ impl Wanted<'_> {
         self.kernels.is_empty()
     }
 
+    /// Returns true if a kernel with this name, architecture and digest is in the set.
     pub fn has(&self, kernel: &BinaryKernel) -> bool {
         let key = (kernel.name.as_str(), kernel.arch, kernel.digest);
         self.kernels.contains(&key)

@@ -37,7 +37,7 @@ pub struct Variable {
 /// Finds the code of a kernel for the newest architecture that `runs`. Returns `None` if the module has none.
 ///
 /// # Errors
-/// Fails if it is no module, or if it is damaged.
+/// Fails if it is not a module, or if it is damaged.
 pub fn find_code<'a>(
     module: &'a [u8],
     kernel: &str,

@@ -149,10 +149,10 @@ fn find_static_name(text: &str, at: usize) -> Option<Found<'_>> {
     })
 }
 
-/// A part of a name that stands for a file.
+/// A part of a name that identifies a file.
 struct Unit<'a> {
     file: &'a str,
-    /// True if it is followed by a hash, and by no name.
+    /// True if a hash follows it, and not a name.
     is_hashed: bool,
 }
 
@@ -268,7 +268,7 @@ fn skeleton(name: &str) -> String {
         let digits = from.bytes().take_while(u8::is_ascii_digit).count();
         let (length, after) = from.split_at_checked(digits).unwrap_or_default();
         let identifier = length.parse().ok().and_then(|length| after.get(..length));
-        // The number is no length: `Li64E`.
+        // The number is not a length: `Li64E`.
         let identifier = identifier.filter(|identifier| {
             let is_value = after.starts_with('E') || after.starts_with('_');
             !is_value || identifier.contains("__")

@@ -15,6 +15,10 @@ pub fn is_ptx(text: &[u8]) -> bool {
         .is_some_and(|line| line.starts_with(b".version "))
 }
 
+/// Reads the architecture and the kernels of PTX.
+///
+/// # Errors
+/// Fails if the PTX does not name its target.
 pub fn read(ptx: &[u8]) -> Result<Content, Error> {
     Ok(Content::Ptx {
         arch: target(ptx)?,

@@ -17,7 +17,7 @@ pub struct Resident {
     pub assumed_block: Option<u64>,
 }
 
-/// How much one kernel of the head is worse. Kernels are ordered by what that probably costs.
+/// The extent to which one kernel of the head is worse. Kernels are ordered by what that probably costs.
 ///
 /// The first of these that differs between two kernels decides:
 ///

@@ -20,7 +20,7 @@ const FEWEST_INSTRUCTIONS: u64 = 48;
 /// of these got a sibling by template, whose code is similar.
 const LEAST_SIMILARITY: f64 = 0.95;
 
-/// How much less similar everything else must be.
+/// The least difference to the similarity of the second-best kernel.
 const LEAST_LEAD: f64 = 0.05;
 
 /// If more kernels have about one size, they are a family.
@@ -121,7 +121,7 @@ impl<'a> Index<'a> {
         let best = left.similar(kernel, LEAST_SIMILARITY).into_iter();
         let (best, score) = best.max_by(|one, other| one.1.total_cmp(&other.1))?;
         let rivals = self.similar(kernel, score - LEAST_LEAD);
-        // An empty list stands for one that would be too long.
+        // The list is empty if it would be too long.
         let is_alone = rivals.len() == 1 && rivals.iter().all(|rival| rival.0 == best);
         is_alone.then_some(best)
     }

@@ -81,6 +81,8 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// Adds the files that `reader` read. Each file keeps its first reader. `unlisted` says why the list may lack some
+    /// files.
     pub fn note(&mut self, reader: &FileReader, files: &[FileRead], unlisted: Option<&String>) {
         for file in files {
             let first = self.files.entry(file.clone());
@@ -90,6 +92,7 @@ impl Reads {
         self.unlisted.extend(said);
     }
 
+    /// Joins two lists. A file that is in both keeps its reader in `self`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for (file, reader) in other.files {

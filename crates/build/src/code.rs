@@ -234,7 +234,7 @@ impl<'a> CodeReader<'a> {
     }
 }
 
-/// Why there is no listing of a cubin.
+/// The reason for which a cubin has no listing.
 #[derive(Debug, thiserror::Error)]
 enum CodeError {
     #[error("{}: {source}", path.display())]

@@ -205,6 +205,8 @@ pub struct TooNew {
 pub type PtxVersion = (u32, u32);
 
 impl TooNew {
+    /// Finds in the output of PTXAS that it refused a PTX version. Returns `None` unless that version is newer than
+    /// the one it knows.
     pub fn find(said: &str) -> Option<Self> {
         static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
             Regex::new(r"Unsupported \.version ([0-9.]+); current version is '([0-9.]+)'").ok()

@@ -14,7 +14,7 @@ pub fn ask_for_rules(compiler: &mut Command, file: &Path) {
     }
 }
 
-/// Prerequisites of all rules, in their order: `made: a.cu b\ c.h \`.
+/// Lists the prerequisites of all rules, in their order: `made: a.cu b\ c.h \`.
 pub fn list_prerequisites(rules: &str) -> Vec<String> {
     let mut files = Vec::new();
     for rule in rules.replace("\\\n", " ").lines() {
@@ -38,7 +38,7 @@ pub fn list_prerequisites(rules: &str) -> Vec<String> {
     files
 }
 
-/// Objects, archives and shared libraries that GNU's linker read, by its map: `LOAD /usr/lib/crt1.o`.
+/// Lists the objects, archives and shared libraries that GNU's linker read, by its map: `LOAD /usr/lib/crt1.o`.
 pub fn list_linked(map: &str) -> Vec<String> {
     map.lines()
         .filter_map(|line| line.strip_prefix("LOAD ").map(str::to_owned))

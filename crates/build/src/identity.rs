@@ -25,7 +25,7 @@ type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
 type Sym<'data, 'file> = ElfSymbol64<'data, 'file, LittleEndian>;
 type Result<T> = std::result::Result<T, CubinError>;
 
-/// Why a cubin does not say what it executes.
+/// The reason for which a cubin does not say what it executes.
 #[derive(Debug, thiserror::Error)]
 pub enum CubinError {
     #[error("the cubin cannot be read: {0}")]
@@ -88,7 +88,7 @@ impl<'data> Cubin<'data> {
             .collect()
     }
 
-    /// Variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
+    /// Returns the variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
     pub fn fillable(&self) -> Vec<(&str, u64)> {
         let mut all = self.variables(&[CONSTANT_BANK]);
         all.extend(self.variables(&WRITTEN));

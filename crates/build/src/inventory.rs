@@ -669,7 +669,7 @@ impl Types<'_> {
         })
     }
 
-    /// Elements of an array, over all of its dimensions.
+    /// Returns the number of elements of an array, over all of its dimensions.
     fn extent(&self, at: UnitOffset) -> Option<usize> {
         let mut tree = self.unit.entries_tree(Some(at)).ok()?;
         let mut children = tree.root().ok()?.children();

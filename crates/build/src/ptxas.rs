@@ -154,7 +154,8 @@ impl PtxasReport {
         })
     }
 
-    /// Properties of an entry follow the line that announces it; all others are device functions.
+    /// Returns what a block of properties is about: the entry that was announced last, if it has this name and no
+    /// properties yet, or else a device function.
     fn subject_of(&self, symbol: &str) -> ReportOf {
         match self.entries.last() {
             Some(entry) if entry.symbol == symbol && entry.frame.is_none() => {

@@ -314,6 +314,8 @@ impl Pointee {
         })
     }
 
+    /// Returns true if the type in the code contradicts the declared one. Integers are compared by size alone, and
+    /// only with `i32`, `u32` and `i64`, because kernels read codes and halves as integers of any width.
     pub fn differs(self, declared: ElemType) -> bool {
         let whole = matches!(declared, ElemType::I32 | ElemType::U32 | ElemType::I64);
         match self {

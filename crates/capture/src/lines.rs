@@ -182,7 +182,7 @@ pub struct Allocation {
 }
 
 impl LaunchRecord {
-    /// Bytes of memory that it could reach, and of the allocations that it changed.
+    /// Returns the bytes of memory that it could reach, and the bytes of the allocations that it changed.
     pub fn reached(&self) -> (u64, u64) {
         let changed = self
             .allocations

@@ -254,7 +254,7 @@ fn float_error(got: f64, want: f64) -> Difference {
 }
 
 /// Compares words that may be floats, and returns the difference as a share of the larger one. Small integers are no
-/// normal floats, and neither is 0. If one of the two words is no normal float, they must be equal. Without `floats`
+/// normal floats, and neither is 0. If one word is not a normal float, both must be equal. Without `floats`
 /// all words must be.
 fn word_error(floats: Option<ElemType>, got: i64, want: i64) -> Difference {
     if got == want {

@@ -72,6 +72,7 @@ impl ComparedElements {
         self.0.get(output).map(Vec::as_slice)
     }
 
+    /// Returns true if the element of an output at `position` is compared.
     pub fn has(&self, output: &str, position: usize) -> bool {
         is_in(self.part(output), position)
     }

@@ -85,7 +85,7 @@ pub fn encode(
         .flat_map_iter(|(values, &scale)| {
             let step = f64::from(scale);
             values.iter().map(move |&x| match step {
-                // If amax is so small that its scale is no number of that type, the block reads as zeros, too.
+                // If amax is so small that its scale is not a number of that type, the block reads as zeros, too.
                 0.0 => zero as i64,
                 step => ((f64::from(x) / step).round_ties_even() + zero).clamp(low, high) as i64,
             })

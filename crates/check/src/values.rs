@@ -30,6 +30,7 @@ impl Values {
         self.len() == 0
     }
 
+    /// Returns the size of the values in bytes of memory.
     pub fn bytes(&self) -> usize {
         match self {
             Self::F32(values) => size_of_val(values.as_slice()),

@@ -29,6 +29,7 @@ impl Cause {
         }
     }
 
+    /// Adds places in the source that the cause is about.
     pub fn at(mut self, places: impl IntoIterator<Item = CausePlace>) -> Self {
         self.places.extend(places);
         self
@@ -39,6 +40,7 @@ impl Cause {
         self.with(Measure::Counter(counter), counted.base, counted.head)
     }
 
+    /// Adds the values that a measure has on both sides.
     pub fn with(mut self, measure: Measure, base: impl Into<f64>, head: impl Into<f64>) -> Self {
         self.values.push(CauseValue {
             measure,

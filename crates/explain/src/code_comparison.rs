@@ -65,6 +65,7 @@ impl InstructionCount {
 }
 
 impl LineBucket {
+    /// Sums up the instructions of the wanted kinds, and how often they run.
     pub fn count_kinds(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> InstructionCount {
         self.kinds.iter().filter(|(kind, _)| wanted(**kind)).fold(
             InstructionCount::default(),
@@ -93,6 +94,7 @@ impl LineBucket {
         }
     }
 
+    /// Returns the functions that are called, by name, with the number of calls and how often they run.
     pub fn calls(&self) -> impl Iterator<Item = (&str, InstructionCount)> {
         self.calls
             .iter()
@@ -123,7 +125,7 @@ impl LineBucket {
 /// The counts of base and head, or `None` for a line that does not count.
 pub type OfBoth = Option<(InstructionCount, InstructionCount)>;
 
-/// How much more head has of some kinds of instructions.
+/// The instructions of some kinds that head has in addition to the base's.
 #[derive(Debug)]
 pub struct Growth {
     /// The lines that have more of them than before, the largest growth first.
@@ -148,6 +150,7 @@ pub struct LineGrowth {
 const PLACES: usize = 3;
 
 impl Growth {
+    /// Returns the first lines with growth, as places to show.
     pub fn places(&self) -> impl Iterator<Item = CausePlace> {
         self.lines
             .iter()
@@ -405,7 +408,7 @@ impl Files<'_> {
         was.as_deref().map(code_of) != is.as_deref().map(code_of)
     }
 
-    /// Returns the line that stands for inlined code: the innermost one that was edited, or else the innermost one.
+    /// Returns the line that represents inlined code: the innermost one that was edited, or else the innermost one.
     fn key_of_base(&self, place: &CodePlace) -> Line {
         let keys = own_lines_of(place).map(|line| match self.in_head(line) {
             None => (Line::Base(line.clone()), true),

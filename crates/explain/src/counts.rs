@@ -11,6 +11,7 @@ pub struct CountPair {
 }
 
 impl CountPair {
+    /// Returns by how much head's count exceeds the base's.
     pub fn growth(self) -> f64 {
         self.head - self.base
     }
@@ -24,6 +25,7 @@ impl CountPair {
         }
     }
 
+    /// Divides the count of each side by the side's other count.
     pub fn over(self, other: Self) -> Self {
         Self {
             base: self.base / other.base,
@@ -31,6 +33,7 @@ impl CountPair {
         }
     }
 
+    /// Subtracts the side's other count from the count of each side.
     pub fn less(self, other: Self) -> Self {
         Self {
             base: self.base - other.base,

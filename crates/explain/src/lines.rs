@@ -11,10 +11,12 @@ const MOST_LINES: usize = 4096;
 /// The lines of a file of the base, with their numbers in head's file.
 pub type Pair = HashMap<u32, u32>;
 
+/// Returns the text of a source line, if the facts contain it.
 pub fn text(facts: &CodeFacts, line: &CodeLine) -> Option<String> {
     facts.text.get(&line.file)?.get(&line.number).cloned()
 }
 
+/// Returns the lines of the user's own code at a place, from the innermost to the outermost.
 pub fn own_lines_of(place: &CodePlace) -> impl Iterator<Item = &CodeLine> {
     let chain = std::iter::once(&place.line).chain(&place.inlined_at);
     chain.filter(|line| !is_of_system(&line.file))

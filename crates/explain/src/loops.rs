@@ -28,7 +28,7 @@ pub struct LoopPair {
     pub head_size: u32,
 }
 
-/// How often each loop's body runs, by the index of the loop, and the loops of both sides.
+/// The number of times that each loop's body runs, by the index of the loop, and the loops of both sides.
 pub struct Turns {
     pub base: Vec<f64>,
     pub head: Vec<f64>,
@@ -37,7 +37,7 @@ pub struct Turns {
 
 type InHead<'a> = &'a dyn Fn(&CodeLine) -> Option<CodeLine>;
 
-/// The position of a loop in the source, or what stands for it.
+/// The position of a loop in the source, or a substitute for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Spot {
     Line(CodeLine),
@@ -197,6 +197,7 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
     }
 }
 
+/// Returns the number of instructions of all kinds.
 pub fn size_of(mix: &Mix) -> u32 {
     mix.values().sum()
 }

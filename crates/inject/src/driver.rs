@@ -212,7 +212,7 @@ driver! {
     allocate = cuMemAlloc_v2(address: *mut Address, bytes: usize);
     /// Frees an allocation of the driver's.
     free = cuMemFree_v2(address: Address);
-    /// Allocates rows, each of which is aligned.
+    /// Allocates rows, and aligns each of them.
     allocate_pitch = cuMemAllocPitch_v2(
         address: *mut Address, pitch: *mut usize, width: usize, height: usize, element: c_uint
     );

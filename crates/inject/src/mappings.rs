@@ -24,14 +24,17 @@ struct Mapped {
 }
 
 impl Mappings {
+    /// Remembers memory that the program made on the device `ordinal`, by its handle.
     pub fn create(&mut self, handle: u64, ordinal: c_int) {
         self.memory.insert(handle, ordinal);
     }
 
+    /// Forgets memory by its handle. Pieces of it that are still mapped stay.
     pub fn release(&mut self, handle: u64) {
         self.memory.remove(&handle);
     }
 
+    /// Remembers addresses that were reserved for the device `ordinal`.
     pub fn reserve(&mut self, address: Address, bytes: u64, ordinal: c_int) {
         self.reserved.insert(address, (bytes, ordinal));
     }
@@ -48,6 +51,8 @@ impl Mappings {
         Some(Ok(ordinal))
     }
 
+    /// Remembers that memory was mapped to reserved addresses. Other addresses are ignored. The piece has a device
+    /// only if it was reserved for the device on which the memory was made.
     pub fn map(&mut self, address: Address, bytes: u64, handle: u64) {
         let reserved = self.reserved_around(address);
         let Some((_, _, reserved_on)) = reserved else {
@@ -63,6 +68,7 @@ impl Mappings {
         *self.uses.entry(handle).or_default() += 1;
     }
 
+    /// Forgets all pieces that begin in a range of addresses.
     pub fn unmap(&mut self, address: Address, bytes: u64) {
         let end = address.saturating_add(bytes);
         let gone: Vec<Address> = self.mapped.range(address..end).map(|(at, _)| *at).collect();

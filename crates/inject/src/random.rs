@@ -264,8 +264,8 @@ fn replace(
     account.kept += count_nonzero(words_of.into_remainder());
 }
 
-/// Bits of a moderate size in each reading: 0.75 to 2 as f16, 2^-11 to 2 as bf16, and as two floats of 8 bits 0.125 to 2
-/// (e4m3) or 2^-7 to 2 (e5m2).
+/// Makes bits whose value is moderate in each reading: 0.75 to 2 as f16, 2^-11 to 2 as bf16, and as two floats of 8
+/// bits 0.125 to 2 (e4m3) or 2^-7 to 2 (e5m2).
 fn draw_half(random: u64) -> u16 {
     let [_, high, low, ..] = random.to_le_bytes();
     u16::from_le_bytes([0x20 | low & 0x1f, 0x3a + high % 6])

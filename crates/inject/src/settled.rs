@@ -50,6 +50,7 @@ pub fn count_settled(handle: Handle) -> bool {
     true
 }
 
+/// Adds one to a counter, if there is one.
 pub fn count(counter: Counter) {
     if let Some(counter) = counter {
         counter.fetch_add(1, Ordering::Relaxed);

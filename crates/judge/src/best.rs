@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Returns the best level that each figure ever kept, from the versions of one baseline file, oldest first.
 ///
-/// A single lucky day is no level. The level of two successive measurements is the worse of the two, and the best such
+/// One lucky day makes no level. The level of two successive measurements is the worse of the two, and the best such
 /// pair counts. A version that only took over other cases repeats the figure as it was, and counts once. Returns `None`
 /// if no figure was measured twice.
 pub fn best(versions: &[Baseline]) -> Option<Baseline> {

@@ -57,6 +57,7 @@ impl<'i, 'a> View<'i, 'a> {
             .filter(move |seed| other.is_none_or(|case| case.seeds.contains(seed)))
     }
 
+    /// Returns the seed that was drawn for this run, in addition to those of gates.yaml.
     pub fn drawn(self) -> Option<u64> {
         self.plan().drawn.as_ref().map(|drawn| drawn.seed)
     }

@@ -110,6 +110,7 @@ impl<'a> View<'_, 'a> {
         seen.any(|(_, seen)| seen.got().is_none())
     }
 
+    /// Counts the processes that were throttled while the case was timed.
     pub fn throttled(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| facts.gpu.throttled)
     }
@@ -121,6 +122,7 @@ impl<'a> View<'_, 'a> {
         })
     }
 
+    /// Counts the processes that shared the GPU with other processes.
     pub fn shared(self, id: &CaseId) -> u32 {
         self.count_timed(id, |facts| {
             let others = facts.gpu.other_processes.as_ref();

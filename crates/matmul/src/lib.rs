@@ -28,6 +28,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// Returns the transposed matrix over the same values, which are not moved.
     #[must_use]
     pub fn transposed(self) -> Self {
         Self {
@@ -39,10 +40,10 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Rows `first..first + count`.
+    /// Returns the rows `first..first + count`.
     ///
     /// # Panics
-    /// Where there are not that many.
+    /// Panics if the matrix has fewer rows.
     #[must_use]
     pub fn band(self, first: usize, count: usize) -> Self {
         assert!(first + count <= self.rows);

@@ -21,6 +21,7 @@ pub struct Baseline {
 }
 
 impl Baseline {
+    /// Returns true if this baseline has times of the kernel and variant of a case. Its shape is not compared.
     pub fn holds_times_of(&self, case: &CaseId) -> bool {
         self.key.facet() == Facet::Times
             && (&self.kernel, &self.variant) == (&case.kernel, &case.variant)

@@ -1,9 +1,9 @@
 //! Expressions of gates.yaml: sizes and launches over dimensions, limits and conditions over metrics.
 //!
-//! Knows nothing of what its names mean. A small language of its own, with two static types (numbers and
-//! truths), because what an expression engine does by default is not what a gate may do. Tried with rhai
-//! 1.27: `x <= 0.0` holds for x = 1e-17 (floats compare with a tolerance), `!(0 <= y <= 1)` is true for
-//! y = 0.5 (unlike types compare as false), and a malformed right side hides behind `||`. Here
+//! This module does not know what the names mean. The language is our own and has two static types, numbers and
+//! truths, because what an expression engine does by default is not what a gate may do. In rhai 1.27, `x <= 0.0` holds
+//! for x = 1e-17 (floats compare with a tolerance), `!(0 <= y <= 1)` is true for y = 0.5 (unlike types compare as
+//! false), and a malformed right side hides behind `||`. Here
 //! - comparison is exact, and a type error is an error of the text, found without evaluating it;
 //! - a name without a value, or with one that is not finite, refuses the whole expression before any part
 //!   of it is looked at, so nothing becomes true by short circuit;
@@ -13,7 +13,7 @@
 //!
 //! Grammar, loosest first: `||`, `&&`, one comparison, `+ -`, `* / %`, unary `- !`, then numbers
 //! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`, `torch.flash.p50`), calls and parentheses. `sizeof(f16)` is
-//! a number, and of a name that is no type a name itself: `sizeof(T)`.
+//! a number. `sizeof(T)` is a name, because `T` is not a type.
 
 mod parse;
 #[cfg(test)]
@@ -50,7 +50,7 @@ use crate::{ElemType, ScalarType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A name in an expression, which stands for a value.
+/// A name in an expression, whose value is looked up when the expression is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
     /// A name without a dot: `D`, `codec_max_err`.
@@ -139,7 +139,7 @@ pub struct ExprError {
     pub column: usize,
 }
 
-/// Why a well-formed expression has no value here.
+/// The reason for which a well-formed expression has no value here.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EvalError {
     #[error("no value for {}", list(.0))]
@@ -169,7 +169,7 @@ fn list(names: &BTreeSet<Name>) -> String {
     names.join(", ")
 }
 
-/// The unit that a number's suffix stands for.
+/// The unit that a number's suffix names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Bytes,
@@ -300,16 +300,24 @@ impl Expression {
         self.value(env).map(ExprValue::as_f64)
     }
 
-    /// Evaluates an expression as [`Self::number`] does, and fails also for a float that is no whole number.
+    /// Evaluates an expression as [`Self::number`] does, and fails also for a float that is not a whole number.
     pub fn integer(&self, env: &Env) -> Result<i64, EvalError> {
         whole(self.value(env)?)
     }
 
+    /// Evaluates a numeric expression, and keeps integers as integers.
+    ///
+    /// # Errors
+    /// Fails as [`Self::number`] does.
     pub fn value(&self, env: &Env) -> Result<ExprValue, EvalError> {
         self.admit(env, ValueKind::Number)?;
         self.root.number(env)
     }
 
+    /// Evaluates a condition.
+    ///
+    /// # Errors
+    /// Fails for a name without a finite value, a division by zero, an overflow, and a numeric expression.
     pub fn truth(&self, env: &Env) -> Result<bool, EvalError> {
         self.admit(env, ValueKind::Truth)?;
         self.root.truth(env)

@@ -55,6 +55,7 @@ impl FromStr for Filter {
 }
 
 impl Filter {
+    /// Returns true if each glob of the filter matches. A glob that is left out matches everything.
     pub fn fits(&self, id: &CaseId) -> bool {
         let fits = |glob: &Option<GlobMatcher>, name: &str| {
             glob.as_ref().is_none_or(|glob| glob.is_match(name))

@@ -209,6 +209,7 @@ impl Range {
         most: 255.0,
     };
 
+    /// Returns true if a run can have observed the value. Both ends are included, and NaN is not.
     pub fn contains(self, value: f64) -> bool {
         (self.least..=self.most).contains(&value)
     }

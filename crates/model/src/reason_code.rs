@@ -19,7 +19,7 @@ pub enum Topic {
 pub struct ReasonCode {
     pub code: &'static str,
     pub topic: Topic,
-    /// The outcomes that a verdict with this code can have. Empty if only `baseline update` gives it.
+    /// The outcomes that a verdict with this code can have. There are none if only `baseline update` gives it.
     pub outcomes: &'static [Outcome],
     documentation: &'static str,
 }

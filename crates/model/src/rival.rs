@@ -108,6 +108,7 @@ impl Rule {
             .collect()
     }
 
+    /// Returns true if the rule has an expression that names the rival.
     pub fn names_rival(&self, rival: &str) -> bool {
         // A search in the text saves most expressions from being parsed.
         let may_name = self

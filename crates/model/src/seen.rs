@@ -18,6 +18,7 @@ pub enum Seen<T> {
 }
 
 impl<T> Seen<T> {
+    /// Returns the value, or `None` for any reason why there is none.
     pub fn got(&self) -> Option<&T> {
         match self {
             Self::Got(value) => Some(value),
@@ -25,6 +26,7 @@ impl<T> Seen<T> {
         }
     }
 
+    /// Converts the value, and keeps any reason why there is none.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Seen<U> {
         match self {
             Self::Got(value) => Seen::Got(f(value)),

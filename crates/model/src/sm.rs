@@ -29,13 +29,13 @@ pub struct Rates {
     /// The lanes that finish an addition, product or both in one.
     pub fp32: f64,
     pub fp64: f64,
-    /// The lanes that do so for halves, two of which are in one register.
+    /// The lanes that do so for halves, where each half of a register counts.
     pub fp16: f64,
     /// The lanes that finish exponentials, roots, reciprocals or sines.
     pub special: f64,
-    /// Products with addition of the tensor cores, dense: of f16 or bf16, summed up in f32.
+    /// The dense multiply-adds of the tensor cores, of f16 or bf16 with sums in f32.
     pub tensor_16: f64,
-    /// 0 on Turing, which has no tf32: the compiler refuses it.
+    /// As `tensor_16`, for tf32. It is 0 on Turing, where the compiler refuses tf32.
     pub tensor_tf32: f64,
     /// `None` if the tensor cores lack the type.
     pub tensor_fp8: Option<f64>,

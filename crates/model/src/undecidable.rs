@@ -1,6 +1,6 @@
-//! Why statistics decide nothing. It is in this crate because a reason carries it.
+//! The reasons for which statistics decide nothing. They are in this crate because reasons of verdicts carry them.
 
-/// Why a rule or a ratio decides nothing. It is never a pass.
+/// The reason for which a rule or a ratio decides nothing. It is never a pass.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Undecidable {
     #[error("the looks {0:?} do not ascend from at least two processes")]

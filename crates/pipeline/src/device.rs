@@ -13,7 +13,7 @@ use system::error::{Error, Result};
 /// A device that wakes up on a thread of its own, because a CUDA context takes as long as a warm build.
 pub struct WakingDevice<'scope, 'env> {
     opened: ScopedJoinHandle<'scope, (Crews<'env>, Seen<DeviceFacts>)>,
-    /// When the run began, for its costs.
+    /// The time at which the run began, for its costs.
     pub(super) began: Instant,
 }
 

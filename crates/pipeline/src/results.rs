@@ -27,7 +27,7 @@ pub(super) struct Results {
     dir: CacheDir,
     /// The digest of this executable. Another one may simulate, draw inputs or compare differently.
     program: String,
-    /// When this run started, as the record says.
+    /// The time at which this run started, as in the record.
     started: String,
     /// True if nothing is taken from earlier runs.
     is_fresh: bool,

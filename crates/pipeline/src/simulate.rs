@@ -25,7 +25,7 @@ use system::error::Result;
 const PATIENCE: u64 = 2;
 
 /// The least number of warp instructions that are spent to see whether a few blocks end, however small the budget is.
-/// An endless loop is no case that is too large.
+/// An endless loop must not count as a case that is too large.
 const LEAST_PATIENCE: u64 = 10_000_000;
 
 /// How many times the budget of their case a few blocks may run before they count as endless. Blocks that pass it alone

@@ -65,6 +65,7 @@ pub(super) enum EvidenceSide {
 }
 
 impl EvidenceSide {
+    /// Adds pieces of evidence to those of the run. Evidence about the base is marked as such.
     pub fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
         match self {
             Self::Head => evidence.extend(pieces),
@@ -92,7 +93,7 @@ pub(super) enum SkipReason {
 }
 
 impl SkipReason {
-    /// Reports evidence that this program lost on the way. This is no skip, because nobody decided on it.
+    /// Reports evidence that this program lost on the way. This is not a skip, because nobody decided on it.
     pub fn lost(what: &str) -> Self {
         Self::Broke(Fault::new(FaultKind::Environment, what.to_owned()))
     }

@@ -19,7 +19,7 @@ pub struct History {
     pub shallow_since: Option<Commit>,
 }
 
-/// How one value under one key moved.
+/// The course of one value under one key.
 #[derive(Serialize)]
 pub struct Series {
     pub subject: Subject,

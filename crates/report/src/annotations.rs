@@ -19,7 +19,7 @@ pub enum Level {
 
 pub struct Annotation {
     pub level: Level,
-    /// The code of the reason. `None` if the annotation is no verdict.
+    /// The code of the reason. `None` if the annotation does not come from a verdict.
     pub code: Option<&'static str>,
     /// The line that the annotation is about, if it is known.
     pub place: Option<FileLine>,

@@ -575,6 +575,7 @@ fn short(metric: Metric) -> &'static str {
     }
 }
 
+/// Returns the value of a metric, or `None` if it is unknown or missing.
 pub fn number(values: &BTreeMap<Metric, Reading>, metric: Metric) -> Option<f64> {
     match values.get(&metric)? {
         Reading::Value(value) => Some(value.0),

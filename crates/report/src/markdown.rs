@@ -62,7 +62,7 @@ pub fn render(input: &ReportInput) -> String {
     out
 }
 
-/// Renders a report that is no judgement: a title, and sections in groups.
+/// Renders a report other than a judgement: a title, and sections in groups.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
     let mut out = format!("## gatekeeper: {}\n", text(title));
     let place = Placement {

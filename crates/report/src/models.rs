@@ -79,6 +79,7 @@ pub fn conclusion(models: &[Model]) -> Conclusion {
     order.into_iter().find(is_any).unwrap_or(Conclusion::Pass)
 }
 
+/// Returns the exit code for the conclusion over all models.
 pub fn exit(models: &[Model]) -> Exit {
     conclusion(models).into()
 }

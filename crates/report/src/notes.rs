@@ -153,7 +153,7 @@ fn lines(record: &Record, judgement: &Judgement, is_meant: fn(&Note) -> bool) ->
                     &words::update_binaries_command(&record.environment),
                 )
             } else {
-                // The older of two files is no baseline that could be updated.
+                // The older of two files is not a baseline that could be updated.
                 format!(
                     "the older file does not state every value that is limited of {}",
                     in_words(&record.plan, &compiled)

@@ -71,7 +71,7 @@ pub struct ValueRow {
     pub change: Option<String>,
     /// The change as a multiple, if that says it better: `8× more`.
     pub multiple: Option<String>,
-    /// Whose value `was` is: `main`, `baseline`.
+    /// The name of what has the value `was`: `main`, `baseline`.
     pub whose: Option<String>,
     pub limit: String,
     /// The line that most of a counter is counted at.
@@ -139,6 +139,7 @@ impl Block<'_> {
         )
     }
 
+    /// Returns true if the base has the same problem.
     pub fn is_old(&self) -> bool {
         self.problem.since_base == Some(SinceBase::Old)
     }

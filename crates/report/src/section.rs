@@ -29,7 +29,7 @@ pub enum InTerminal {
     Never,
 }
 
-/// When a terminal shows a column.
+/// The condition under which a terminal shows a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Always,

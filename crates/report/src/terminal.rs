@@ -127,7 +127,7 @@ pub fn fit(text: &str, most: usize) -> String {
     )
 }
 
-/// Renders a report that is no judgement: groups of sections.
+/// Renders a report other than a judgement: groups of sections.
 pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
     let groups: Vec<_> = groups
         .iter()

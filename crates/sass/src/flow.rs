@@ -1,6 +1,6 @@
 //! Finds blocks, what follows them, and the loops among them. A loop is natural: a branch back to a head that every way
 //! into the body passes ("Compilers: Principles, Techniques, and Tools", 9.6). A cycle that can be entered at two
-//! places is no loop.
+//! places is not a loop.
 
 use crate::listing::{Instruction, Section};
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,6 +47,7 @@ impl Instruction<'_> {
         self.opcode.split('.').next().unwrap_or(self.opcode)
     }
 
+    /// Returns the parts of the opcode after its first dot: `E` and `128` of `LDG.E.128`.
     pub fn modifiers(&self) -> impl Iterator<Item = &str> {
         self.opcode.split('.').skip(1)
     }
@@ -94,6 +95,7 @@ impl<'a> Listing<'a> {
         listing
     }
 
+    /// Returns the first section of this name.
     pub fn section(&self, symbol: &str) -> Option<&Section<'a>> {
         self.sections.iter().find(|section| section.name == symbol)
     }

@@ -120,7 +120,7 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
             )
         })
         .collect();
-    // The branch of padding to itself is no loop. What belongs to the inner loop is not counted for the outer one.
+    // The branch of padding to itself is not a loop. What belongs to the inner loop is not counted for the outer one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
     let of = |number: u32| {
         let line = code.lines.iter().find(|line| {

@@ -17,6 +17,7 @@ impl Best {
         }
     }
 
+    /// Remembers the cost of a point, if it is among the lowest. A new cost of a known point replaces the old one.
     pub fn tell(&mut self, point: Point, cost: f64) {
         self.elites.retain(|(_, elite)| *elite != point);
         self.elites.push((cost, point));

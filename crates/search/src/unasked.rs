@@ -44,6 +44,7 @@ impl Unasked {
         true
     }
 
+    /// Takes a point at random, or returns `None` if none is left.
     pub fn draw(&mut self, dice: &mut Dice) -> Option<Point> {
         let point = self.points.get(dice.below(self.points.len())).copied()?;
         self.take(point);

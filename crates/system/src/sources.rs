@@ -12,6 +12,7 @@ pub enum Precompiled {
 }
 
 impl Precompiled {
+    /// Returns the kind of a file that is compiled already, by its extension, or `None` for source code.
     pub fn from_path(source: &str) -> Option<Self> {
         match extension(source) {
             "ptx" => Some(Self::Ptx),
@@ -21,6 +22,7 @@ impl Precompiled {
     }
 }
 
+/// Returns the extension without its dot. It is empty if there is none, or if it is not UTF-8.
 pub fn extension(source: &str) -> &str {
     let extension = Path::new(source).extension();
     extension.and_then(OsStr::to_str).unwrap_or_default()

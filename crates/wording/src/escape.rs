@@ -149,7 +149,7 @@ pub fn markdown_code(raw: &str) -> String {
     format!("`{}`", one_line.replace('|', "\\|").replace("##[", "## ["))
 }
 
-/// Escapes text for a string of mermaid: it ends neither the string nor the block, and is no entity.
+/// Escapes text for a string of mermaid: it ends neither the string nor the block, and is not an entity.
 pub fn chart_text(raw: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._-/@*+:,[]".contains(c);
     raw.chars()

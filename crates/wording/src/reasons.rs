@@ -23,6 +23,7 @@ pub fn verdict(environment: &Environment, verdict: &Verdict) -> String {
     reason(environment, &verdict.subject, &verdict.reason)
 }
 
+/// Returns the sentence for a reason of a verdict on one subject. It is empty if the verdict says all.
 pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> String {
     let context = Context {
         environment,
@@ -32,6 +33,8 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 }
 
 impl Context<'_> {
+    /// Returns the sentence for a reason of verdicts on all subjects of the context, cut to a length that fits a
+    /// report.
     pub fn sentence(&self, reason: &Reason) -> String {
         // The text is cut once, with everything quoted in it, and says how much is left out.
         escape::cut(self.whole_sentence(reason))
@@ -981,6 +984,7 @@ fn timing_gap(gap: &TimingGap) -> String {
     }
 }
 
+/// Returns the kind of a fault in words, and then its message.
 pub fn fault(fault: &Fault) -> String {
     format!("{}: {}", fault_kind(fault.kind), fault.message)
 }
@@ -1007,6 +1011,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
     }
 }
 
+/// Returns the reason for which something was not run, in words.
 pub fn not_run(why: &NotRun) -> String {
     match why {
         NotRun::NoDevice { problem } => problem.clone(),
@@ -1052,6 +1057,7 @@ pub fn over_budget(budget: u64) -> String {
     )
 }
 
+/// Returns the reason for which a program that exists cannot be used for this, in words.
 pub fn unsupported(why: &Unsupported) -> String {
     match why {
         Unsupported::Launcher => {
@@ -1094,6 +1100,7 @@ pub fn unsupported(why: &Unsupported) -> String {
     }
 }
 
+/// Returns in words how a gate of head is looser than at the base.
 pub fn loosened(how: &Loosened) -> String {
     match how {
         Loosened::SubjectRemoved(subject) => format!("removed: head has no {subject}"),

@@ -294,7 +294,7 @@ pub fn element(worst: &Worst) -> String {
     format!("{} = {}, want {want}", place(&worst.at), worst.got)
 }
 
-/// A larger difference is no rounding, so its units are not counted, and no tolerance is suggested.
+/// A larger difference is not rounding, so its units are not counted, and no tolerance is suggested.
 const MOST_ROUNDING: f64 = 0.01;
 
 /// Returns an element of captured memory: `parameter 3, element 17 = 0.501, want 0.5 (f16; 2 units in the last place)`.
@@ -725,6 +725,7 @@ pub fn compared_part(compare: &Compare) -> String {
     }
 }
 
+/// Lists items in words that `each` gives, with a comma between them.
 pub fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
     let all: Vec<_> = of.iter().map(each).collect();
     all.join(", ")

@@ -39,14 +39,14 @@ struct Args {
     files: Vec<PathBuf>,
 }
 
-/// A run that ended.
+/// The cost of a run that ended, and whether its input could be listed.
 struct Done {
     is_listed: bool,
     memory: u64,
     time: Duration,
 }
 
-/// Reads an input, or says why it must not be read like this.
+/// Reads an input. Returns an error if reading panics, or takes too much memory or time.
 fn examine(read: impl FnOnce() -> bool) -> Result<Done, String> {
     let start = Instant::now();
     let (result, memory) = memory::peak(|| catch_unwind(AssertUnwindSafe(read)));
@@ -151,7 +151,8 @@ fn main() -> ExitCode {
                 }
             });
         }
-        // A run without end cannot be waited for.
+        // This thread ends the process if a run takes four times as long as it may, because a run without end cannot
+        // be waited for.
         scope.spawn(|| {
             while !is_over() {
                 std::thread::sleep(Duration::from_millis(200));

@@ -1,4 +1,4 @@
-//! How much memory each thread has asked for.
+//! Counts how much memory each thread has asked for.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ fn count(bytes: i64) {
     PEAK.set(PEAK.get().max(live));
 }
 
-/// The most bytes that this thread had at once while `work` ran, more than before.
+/// Runs `work`, and returns its result and by how many bytes the memory of this thread grew at most meanwhile.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = LIVE.get();
     PEAK.set(before);

@@ -1,11 +1,12 @@
-//! Damaged copies of files. A number gives the same copy each time.
+//! Makes damaged copies of files. The same seed gives the same copy each time.
 
-/// xorshift64*
+/// The generator xorshift64*: three shifts, then a multiplication (Vigna, "An experimental exploration of Marsaglia's
+/// xorshift generators, scrambled").
 pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        // Neighbours are to have nothing in common, and no state is zero.
+        // Seeds that differ by one must not give similar states, and a state of zero would stay zero.
         let mixed = (seed ^ (seed >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self((mixed ^ (mixed >> 29)) | 1)
     }
@@ -17,14 +18,16 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
+    /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 }
 
-/// Bytes at the start and the end of a file, where its tables are.
+/// The number of bytes at either end of a file that are damaged more often, because its tables are there.
 const TABLES: usize = 2048;
 
+/// Returns a copy of one seed after one to six changes. A change may copy bytes from another seed.
 pub fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(6) {
@@ -63,7 +66,7 @@ fn mutate(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// At or before the end.
+/// Returns an offset from 0 to `length`. At least half of them are within [`TABLES`] bytes of either end.
 fn place(length: usize, random: &mut Random) -> usize {
     let in_table = random.below(TABLES.min(length));
     match random.below(4) {
@@ -73,7 +76,7 @@ fn place(length: usize, random: &mut Random) -> usize {
     }
 }
 
-/// Sizes and offsets that are nearly right, or far from it.
+/// Overwrites an aligned little-endian number with a size or an offset that is nearly right, or far from it.
 fn write_number(bytes: &mut [u8], at: usize, random: &mut Random) {
     let width = [1, 2, 4, 8][random.below(4)];
     let at = at - at % width;

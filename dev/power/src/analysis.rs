@@ -1,4 +1,4 @@
-//! From a recording to counted shares.
+//! Counts the verdicts that the rule gives on a recording.
 
 use crate::draw::{self, Cell, Counted};
 use crate::prepared::{Spread, Unusable, prepare};
@@ -22,7 +22,7 @@ pub struct Analysis {
 /// Draws runs from `recording` and counts the verdicts of the rule.
 ///
 /// # Errors
-/// Where the recording is too small or broken, or the settings make no rule.
+/// If the recording is too small or broken, or the settings make no rule.
 pub fn analyse(recording: &Recording, settings: &Settings) -> Result<Analysis, Unusable> {
     let prepared = prepare(recording, settings)?;
     let own = draw::Own::of(&prepared, settings)?;

@@ -1,4 +1,4 @@
-//! Random numbers from a seed.
+//! Draws random numbers from a seed.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -7,25 +7,25 @@ use std::f64::consts::TAU;
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// Streams of one seed are independent of each other.
+    /// Starts a stream of a seed. Streams of one seed are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Self(rng)
     }
 
-    /// In 0..1, never either end.
+    /// Draws a number that is uniform in 0..1 and never equals either end.
     pub fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
-    /// In 0..`of`.
+    /// Draws a whole number that is uniform in 0..`of`.
     pub fn below(&mut self, of: usize) -> usize {
         // The product's high half: its bias is below of / 2^64.
         ((u128::from(self.0.next_u64()) * of as u128) >> 64) as usize
     }
 
-    /// Standard normal, by Box and Muller (1958).
+    /// Draws a standard normal number, by the method of Box and Muller (1958).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
         radius * (TAU * self.uniform()).cos()

@@ -1,8 +1,8 @@
-//! Runs drawn from recorded processes. Whole processes are drawn: samples of one process have in common
-//! what only that process saw.
+//! Draws runs from recorded processes. Whole processes are drawn, because samples of one process have in common what
+//! only that process saw.
 //!
-//! Within a verdict no process comes twice, as on a machine: a process that is drawn twice agrees with
-//! itself, and the spread that the rule relies on would be too small.
+//! Within a verdict no process comes twice, as on a machine: a process that is drawn twice agrees with itself, and the
+//! spread that the rule relies on would be too small.
 
 use judge::stats::sequential::{Decision, Schedule};
 
@@ -12,26 +12,26 @@ use crate::recording::Change;
 use crate::settings::Settings;
 use crate::share::Share;
 
-/// Verdicts of the rule.
+/// Counts of the verdicts that the rule gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     pub runs: Runs,
     pub cells: Vec<Cell>,
 }
 
-/// Runs of unchanged contests.
+/// Shares of the runs whose contests are all unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// With a failing contest.
+    /// The share of runs with a failing contest.
     pub failed: Share,
-    /// With an inconclusive one.
+    /// The share of runs with an inconclusive contest.
     pub inconclusive: Share,
 }
 
 /// Verdicts on one contest at one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Index into [`Analysis::contests`](crate::Analysis::contests).
+    /// The index of the contest in [`Analysis::contests`](crate::Analysis::contests).
     pub contest: usize,
     pub change: f64,
     pub how: How,
@@ -49,7 +49,7 @@ impl Counted {
         self.cells.iter().filter(move |cell| cell.how == how)
     }
 
-    /// Cells of about this slowdown, by more work or scaled.
+    /// Returns the cells of about this slowdown, whether head did more work or its samples were scaled.
     pub fn at_change(&self, change: f64) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| {
             matches!(cell.how, How::Slowed | How::Scaled)
@@ -62,13 +62,13 @@ impl Counted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Slower,
-    /// The same, or faster: nothing that a gate would stop.
+    /// Head is as fast or faster, so a gate would not stop it.
     Clear,
-    /// Ambiguous or unknown.
+    /// The rule decides neither for nor against head.
     Open,
 }
 
-/// One answer and its cost.
+/// An answer of the rule, and what it cost.
 struct Ruling {
     call: Call,
     processes: u32,
@@ -83,8 +83,10 @@ pub(crate) struct Own {
 }
 
 impl Own {
+    /// Prepares the rule for each contest.
+    ///
     /// # Errors
-    /// Where the settings make no rule.
+    /// If the settings make no rule.
     pub fn of(contests: &[Prepared], settings: &Settings) -> Result<Self, Unusable> {
         let schedule = |contest: &Prepared| settings.rule(contest.resolution).schedule();
         Ok(Self {
@@ -94,7 +96,7 @@ impl Own {
     }
 }
 
-/// Verdicts of the rule on processes drawn at random.
+/// Counts the verdicts of the rule on processes drawn at random.
 pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream: u64) -> Counted {
     let mut decks = Decks::of(contests);
     count(contests, settings, stream, |dice, index, change| {
@@ -108,7 +110,7 @@ pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream
     })
 }
 
-/// As many of `drawn` as the rule asks for.
+/// Applies the rule to processes in the order drawn, and counts those that it used.
 fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
     let shift = change.ln_1p();
     let ratios: Vec<f64> = drawn
@@ -131,8 +133,8 @@ fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
     }
 }
 
-/// Verdicts on each contest by its processes in the order of measurement, none of them used twice: few,
-/// but independent of each other, and with whatever moved the machine between one process and the next.
+/// Returns verdicts on each contest by its processes in the order of measurement, none of them used twice. They are
+/// few, but independent of each other, and contain whatever moved the machine between one process and the next.
 pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
     contests
         .iter()
@@ -155,7 +157,7 @@ pub(crate) fn replay(contests: &[Prepared], rule: &Own) -> Vec<Cell> {
         .collect()
 }
 
-/// For each contest an order of its processes, shuffled as far as processes are dealt.
+/// An order of the processes of each contest, which is shuffled as far as processes are dealt.
 struct Decks(Vec<Vec<usize>>);
 
 impl Decks {
@@ -168,7 +170,7 @@ impl Decks {
         )
     }
 
-    /// `count` different processes of contest `index`, in random order (Fisher and Yates).
+    /// Draws `count` different processes of contest `index`, in random order (Fisher and Yates).
     fn deal(&mut self, dice: &mut Dice, index: usize, count: usize) -> &[usize] {
         let Some(deck) = self.0.get_mut(index) else {
             return &[];
@@ -214,8 +216,8 @@ impl Tally {
     }
 }
 
-/// Runs of unchanged contests, one contest after the other, and then verdicts on each changed one. `judge`
-/// gets the index of a contest and a change to scale its head by; `None` counts nothing.
+/// Draws runs of unchanged contests, one contest after the other, and then verdicts on each changed one. `judge` gets
+/// the index of a contest and a change to scale its head by. If it returns `None`, nothing is counted.
 fn count(
     contests: &[Prepared],
     settings: &Settings,

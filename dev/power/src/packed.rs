@@ -1,5 +1,5 @@
-//! A recording as a file: JSON in gzip, each quantity of a process in a column of differences. Times of one
-//! kernel differ by a few ticks, so most of a column is a handful of short numbers.
+//! Reads and writes recordings: JSON in gzip, with a column of differences for each quantity of a process. Times of
+//! one kernel differ by a few ticks, so most of a column is a handful of short numbers.
 
 use std::io::{Read, Write};
 
@@ -51,22 +51,25 @@ struct Columns {
     processes: Vec<Column>,
 }
 
-/// Each number is the difference to the one before it in its column.
+/// The samples of a process. Each number is the difference to the one before it in its column.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Column {
-    /// One letter a block: A for ABBA, B for BAAB.
+    /// One letter for each block: A for ABBA, B for BAAB.
     orders: String,
-    /// Two numbers a block.
+    /// Two numbers for each block, as in `head`.
     base: Vec<i64>,
     head: Vec<i64>,
-    /// One number a block, or none at all.
+    /// One number for each block, or `None` if the clock was not measured.
     sm_mhz: Option<Vec<i64>>,
     single: Sides<Vec<i64>>,
     device_us: Option<u64>,
 }
 
-/// The same bytes for the same recording: gzip's header holds no time.
+/// Writes a recording. The same recording gives the same bytes, because gzip's header holds no time.
+///
+/// # Errors
+/// If the recording cannot be packed, or `to` cannot be written.
 pub fn write(recording: &Recording, to: impl Write) -> Result<(), Unreadable> {
     let mut gzip = GzEncoder::new(to, Compression::best());
     serde_json::to_writer(&mut gzip, &pack(recording)?)?;

@@ -1,11 +1,11 @@
-//! The parts that all verdicts on one contest share, computed once.
+//! Computes once what all verdicts on one contest share.
 
 use judge::stats::sequential::Undecidable;
 
 use crate::recording::{Change, Contest, Process, Recording};
 use crate::settings::Settings;
 
-/// Why no figures follow from a recording.
+/// The reason for which a recording gives no figures.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unusable {
     #[error("no contest of the recording is unchanged")]
@@ -30,20 +30,22 @@ pub struct Spread {
     pub processes: usize,
     /// Geometric mean of head / base.
     pub ratio: f64,
-    /// Standard deviation between processes of its logarithm.
+    /// Standard deviation of ln(head
+    ///
+    /// base) between processes.
     pub ln_deviation: f64,
     /// Distance of the farthest process, in standard deviations.
     pub farthest: f64,
     /// Correlation of each process with the one after it: the rule assumes that they are independent.
     pub correlation: f64,
-    /// GPU time of a process.
+    /// The mean GPU time of a process, in seconds.
     pub seconds: f64,
 }
 
 /// The way a change was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Nothing changed.
+    /// Head is the same code and does the same work.
     Unchanged,
     /// Other machine code for the same work. Its change is the mean over all of its processes, and whether
     /// it should fail depends on that.
@@ -58,24 +60,26 @@ pub enum How {
 pub struct Prepared {
     pub title: String,
     pub change: Change,
-    /// In the order of measurement.
+    /// The processes in the order in which they were measured.
     pub processes: Vec<Timed>,
     /// The timer's step over the sum that a block compares.
     pub resolution: f64,
 }
 
-/// One process.
+/// The ratio and the cost of one process.
 pub struct Timed {
-    /// ln(head / base)
+    /// The logarithm of the ratio head
+    ///
+    /// base.
     pub ln_ratio: f64,
-    /// GPU time.
+    /// The GPU time of the process, in seconds.
     pub seconds: f64,
 }
 
-/// Every contest of a recording.
+/// Prepares every contest of a recording.
 ///
 /// # Errors
-/// Where one has too few processes for a verdict, or a process no ratio, or nothing is unchanged.
+/// If a contest has too few processes for a verdict, if a process has no ratio, or if no contest is unchanged.
 pub fn prepare(recording: &Recording, settings: &Settings) -> Result<Vec<Prepared>, Unusable> {
     let needs = settings.most_processes().max(2);
     let prepared = recording
@@ -91,7 +95,7 @@ pub fn prepare(recording: &Recording, settings: &Settings) -> Result<Vec<Prepare
 }
 
 impl Prepared {
-    /// With at least `needs` processes.
+    /// Prepares a contest, which must have at least `needs` processes.
     pub(crate) fn of(contest: &Contest, tick_ns: f64, needs: usize) -> Result<Self, Unusable> {
         let title = contest.title();
         if contest.processes.len() < needs {
@@ -131,7 +135,7 @@ impl Prepared {
         })
     }
 
-    /// The change that verdicts on its samples are about, and what made it.
+    /// Returns the change that verdicts on its samples are about, and how it was made.
     pub(crate) fn as_recorded(&self) -> (f64, How) {
         match self.change {
             Change::None => (0.0, How::Unchanged),
@@ -140,7 +144,7 @@ impl Prepared {
         }
     }
 
-    /// The mean of the log ratios.
+    /// Returns the mean of the log ratios.
     fn mean(&self) -> f64 {
         self.processes
             .iter()

@@ -1,4 +1,4 @@
-//! Raw samples of fresh processes, so that anyone can repeat an analysis without a GPU.
+//! Holds raw samples of fresh processes, so that anyone can repeat an analysis without a GPU.
 
 /// Unchanged and slowed contests of one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,12 +30,12 @@ pub struct Contest {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// The same machine code, doing the same work.
+    /// Head is the same machine code and does the same work.
     None,
     /// Other machine code for the same work, as in most pull requests. It takes about as long, and its
     /// placement in memory differs.
     OtherCode,
-    /// More work. The intended slowdown as a share, above 0.
+    /// Head does more work. The number is the intended slowdown as a share, above 0.
     Slower(f64),
 }
 
@@ -47,10 +47,10 @@ pub enum Bound {
     Memory,
 }
 
-/// One fresh process.
+/// The samples that one fresh process took.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
-    /// In the order of measurement.
+    /// The blocks in the order in which they were measured.
     pub blocks: Vec<Block>,
     /// Samples of one launch each, in nanoseconds and the order of measurement; empty where none were
     /// taken.
@@ -72,9 +72,9 @@ pub struct Block {
 /// The side that a block begins and ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// ABBA: base, head, head, base.
+    /// The samples are base, head, head, base (ABBA).
     Abba,
-    /// BAAB: head, base, base, head.
+    /// The samples are head, base, base, head (BAAB).
     Baab,
 }
 
@@ -84,7 +84,7 @@ pub struct Sides<T> {
     pub head: T,
 }
 
-/// Why recordings cannot be joined.
+/// The reason for which two recordings cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatible {
     #[error("recordings of {0} and of {1}: values of one machine do not hold for another")]
@@ -94,11 +94,11 @@ pub enum Incompatible {
 }
 
 impl Recording {
-    /// The contests of both, in this order: kernels that were recorded separately, on one kind of machine.
-    /// With the earlier date and the wider timer step.
+    /// Joins two recordings of one kind of machine, whose kernels were recorded separately. The contests of `self`
+    /// come first. The earlier date and the wider timer step are kept.
     ///
     /// # Errors
-    /// Where device or driver differ, or a contest is in both.
+    /// If the devices or drivers differ, or a contest is in both.
     pub fn with(mut self, other: Self) -> Result<Self, Incompatible> {
         let machine =
             |recording: &Self| format!("{}, driver {}", recording.device, recording.driver);
@@ -121,7 +121,7 @@ impl Recording {
 }
 
 impl Contest {
-    /// Kernel and time class, for tables.
+    /// Returns the kernel and its time class in words, for tables.
     pub fn title(&self) -> String {
         let bound = match self.bound {
             Bound::Compute => ", compute-bound",
@@ -136,9 +136,10 @@ impl Contest {
 }
 
 impl Process {
-    /// ln(head / base) of this process: the median over its blocks of ln of the ratio of their sums, in
-    /// which a drift that is linear over a block cancels. `None` where a block holds a zero, or there is
-    /// none.
+    /// Returns ln(head
+    ///
+    /// base) of this process: the median, over its blocks, of the logarithm of the ratio of their sums. A drift that
+    /// is linear over a block cancels in these sums. Returns `None` if a block holds a zero, or if there is no block.
     pub fn ln_ratio(&self) -> Option<f64> {
         let ratio = |block: &Block| {
             let [head, base] = [block.ns.head, block.ns.base].map(|[first, second]| {
@@ -151,7 +152,7 @@ impl Process {
         median(&mut ratios)
     }
 
-    /// GPU time, in seconds; of its samples alone where nothing else is known.
+    /// Returns the GPU time in seconds, or the time of the samples alone if nothing else is known.
     pub fn gpu_seconds(&self) -> f64 {
         if let Some(us) = self.device_us {
             return us as f64 * 1e-6;
@@ -167,7 +168,7 @@ impl Process {
     }
 }
 
-/// Median, with the mean of the middle two for an even number of values; sorts `values`.
+/// Sorts `values` and returns their median, which is the mean of the middle two if their number is even.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let high = values.get(values.len() / 2)?;

@@ -1,4 +1,4 @@
-//! The rule whose verdicts are counted, and how many of them.
+//! Holds the rule whose verdicts are counted, and how many of them are drawn.
 
 use judge::stats::sequential::Rule;
 
@@ -15,11 +15,11 @@ pub struct Settings {
     pub run_false_alarm: f64,
     /// Chance to pass a slowdown beyond the tolerance, of one contest.
     pub miss: f64,
-    /// Contests in a run.
+    /// The number of contests in a run.
     pub cases: u32,
-    /// Unchanged runs to draw.
+    /// The number of unchanged runs to draw.
     pub runs: u32,
-    /// Verdicts to draw for each changed contest.
+    /// The number of verdicts to draw for each changed contest.
     pub verdicts: u32,
     /// Slowdowns that samples of unchanged contests are scaled by, as shares.
     pub changes: Vec<f64>,
@@ -29,7 +29,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The rule that `gatekeeper run` judges by.
+    /// Returns the rule that `gatekeeper run` judges by.
     fn default() -> Self {
         let pairing = config::pairing(true);
         Self {

@@ -1,8 +1,8 @@
-//! A counted share, with exact bounds.
+//! Counts a share and bounds it exactly.
 
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// `hits` of `of`.
+/// A share that was counted: `hits` out of `of`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub hits: u64,
@@ -23,13 +23,13 @@ impl Share {
         }
     }
 
-    /// NaN of nothing.
+    /// Returns the share as a number, which is NaN if nothing was counted.
     pub fn rate(self) -> f64 {
         self.hits as f64 / self.of as f64
     }
 
-    /// Two-sided bounds of the true share: Clopper and Pearson (1934), which hold at least `confidence`
-    /// whatever the true share. All of 0..=1 of nothing.
+    /// Returns the two-sided bounds of Clopper and Pearson (1934). They contain the true share with at least the
+    /// probability `confidence`, whatever it is. If nothing was counted, they are 0 and 1.
     pub fn bounds(self, confidence: f64) -> [f64; 2] {
         let tail = (1.0 - confidence) / 2.0;
         let (hits, misses) = (self.hits as f64, self.of.saturating_sub(self.hits) as f64);
@@ -54,7 +54,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// mpmath with 30 digits.
+    /// Hits, total and 95 % bounds, which mpmath computed with 30 digits.
     const TABLE: [(u64, u64, [f64; 2]); 7] = [
         (0, 10, [0.0, 0.308497107819]),
         (3, 10, [0.0667395111777, 0.65245285006]),

@@ -1,16 +1,15 @@
-//! Recordings of processes that took more samples than a process takes today, without the samples that it would not
-//! take.
+//! Shortens recordings of processes that took more samples than a process takes today.
 
 use crate::recording::{Process, Recording, Sides, median};
 
-/// How many samples a process takes.
+/// The number of samples that a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
     /// Most blocks, the fewest, and the time that those between the two may take, by the time of one launch alone.
     pub blocks: u32,
     pub least_blocks: u32,
     pub blocks_ns: u64,
-    /// Launches alone, of each side.
+    /// The number of samples of one launch each, for each side.
     pub singles: u32,
 }
 
@@ -31,14 +30,14 @@ impl Default for Protocol {
 const SPIN_NS: u64 = 10_000;
 const CLOCK_NS: u64 = 100_000;
 
-/// As `run` takes of launches of milliseconds.
+/// The blocks, and the nanoseconds for them, that `gatekeeper run` takes of launches that last milliseconds.
 const ROBUST_BLOCKS: f64 = 7.0;
 const ROBUST_NS: f64 = 100e6;
 
 impl Recording {
-    /// Keeps of each process the first samples, as many as `protocol` takes. GPU times fall by what the other samples
-    /// took on the GPU for certain. The host's part is not known, nor is what else a protocol saves: so the GPU
-    /// times that are left are too long.
+    /// Keeps the first samples of each process, in the number that `protocol` takes. The GPU times fall by the time
+    /// that the dropped samples certainly took on the GPU. What else the shorter protocol saves, such as time of the
+    /// host, is unknown, so the GPU times that remain are too long.
     #[must_use]
     pub fn shortened(mut self, protocol: Protocol) -> Self {
         for contest in &mut self.contests {

@@ -1,4 +1,4 @@
-//! Processes that were never measured, with every fault that measured ones have, from a seed.
+//! Simulates processes from a seed, with every fault that measured ones have.
 
 use crate::{Block, Bound, Change, Contest, Dice, Order, Process, Sides};
 
@@ -11,7 +11,7 @@ pub enum Tail {
 }
 
 impl Tail {
-    /// Mean 0 and standard deviation 1.
+    /// Draws a number whose mean is 0 and whose standard deviation is 1.
     pub fn draw(self, dice: &mut Dice) -> f64 {
         match self {
             Self::Normal => dice.normal(),
@@ -24,7 +24,7 @@ impl Tail {
     }
 }
 
-/// True in this share of all cases.
+/// Returns true in this share of all calls.
 pub fn chance(dice: &mut Dice, share: f64) -> bool {
     dice.uniform() < share
 }
@@ -33,9 +33,9 @@ pub fn chance(dice: &mut Dice, share: f64) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     pub base_ns: f64,
-    /// Blocks in a process.
+    /// The number of blocks in a process.
     pub blocks: usize,
-    /// The true slowdown of head.
+    /// The slowdown of head that the samples hide, as a share.
     pub true_change: f64,
     /// Between processes, of the ratio head / base: where code and buffers came to lie.
     pub between: f64,
@@ -58,7 +58,7 @@ pub struct World {
     /// Share of samples that something interrupts for up to `interrupt_by`.
     pub interrupt: f64,
     pub interrupt_by: f64,
-    /// Step of the timer.
+    /// The step of the timer, in nanoseconds.
     pub tick_ns: f64,
     /// Samples of one launch, of either side.
     pub singles: usize,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// The timer's reading for a sample of `ln` nanoseconds: at least one tick.
+    /// Returns the timer's reading, at least one tick, for a sample whose time in nanoseconds has the logarithm `ln`.
     fn timed(&self, dice: &mut Dice, ln: f64) -> u64 {
         let mut ln = ln + self.noise * dice.normal();
         if chance(dice, self.slow) {
@@ -252,7 +252,7 @@ mod tests {
             bias.abs() < 0.00005 && deviation < 0.0004,
             "{bias} {deviation}"
         );
-        // The same samples, base all before head.
+        // These are equal samples, but all of the base's precede head's.
         let process = world.process(&mut Dice::new(3, 0));
         let in_time: Vec<f64> = process
             .blocks

@@ -1,4 +1,4 @@
-//! An analysis as markdown: what was recorded, and the verdicts of the rule.
+//! Renders an analysis as markdown: what was recorded, and the verdicts of the rule.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::recording::Change;
 use crate::share::Share;
 
 impl Analysis {
-    /// Tables of all figures; the same bytes for the same analysis.
+    /// Renders tables of all figures. The same analysis gives the same bytes.
     pub fn markdown(&self) -> String {
         let sections = [self.head(), self.recorded(), self.rule(), self.replay()];
         sections.join("\n")
@@ -122,7 +122,7 @@ impl Analysis {
         contest.map_or_else(String::new, |contest| contest.title.clone())
     }
 
-    /// A share with its bounds: `0 % [0, 0.012]`.
+    /// Returns a share with its bounds: `0 % [0, 0.012]`.
     pub fn bounded(&self, share: Share) -> String {
         let [lower, upper] = share.bounds(self.settings.confidence);
         format!("{} [{}, {}]", rate(share), short(lower), short(upper))
@@ -137,7 +137,7 @@ fn intended(change: Change) -> String {
     }
 }
 
-/// A share as a number of percent, without the digits that its rounding leaves.
+/// Converts a share to percent, without the digits that its rounding leaves.
 pub fn percent(share: f64) -> f64 {
     (share * 1e6).round() / 1e4
 }
@@ -154,7 +154,7 @@ pub fn rate(share: Share) -> String {
     }
 }
 
-/// Percent with about three significant digits, and never rounded to all or nothing.
+/// Returns percent with about three significant digits, and never rounds to all or nothing.
 pub fn short(share: f64) -> String {
     let percent = share * 100.0;
     let digits = match percent.min(100.0 - percent) {
@@ -175,7 +175,7 @@ fn list(numbers: &[u32]) -> String {
     }
 }
 
-/// A markdown table.
+/// The text of a table in markdown.
 pub struct Table(String);
 
 impl Table {

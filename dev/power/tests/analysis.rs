@@ -94,7 +94,7 @@ fn counts_failing_and_inconclusive_runs() {
     assert_eq!(share(restless), (0.0, 1.0, 0.0, 1.0));
 }
 
-/// Other code is told apart from the same code, and a change of its own is no false alarm.
+/// Other code is told apart from the same code, and a change of its own is not a false alarm.
 #[test]
 fn other_code_is_judged_for_itself() {
     let settings = Settings {

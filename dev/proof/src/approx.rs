@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// The distance between neighbours at `x`.
+    /// Returns the distance between neighbours at `x`.
     fn ulp(self, x: f64) -> f64 {
         let (fraction, least) = match self {
             Format::F16 => (10, -14),

@@ -79,7 +79,7 @@ fn ptx(directory: &Path, unit: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The files of a PTX by their names below the repository's root or the toolchain's headers.
+/// Names the files of a PTX by their paths below the repository's root or the toolchain's headers.
 fn without_directories(ptx: &str, root: &str) -> String {
     let line = |line: &str| {
         let Some((before, path)) = line

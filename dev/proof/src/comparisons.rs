@@ -92,7 +92,7 @@ pub fn all(l: &mut List) {
     l.add("slct.ftz.f64.f32 =d,d,d,w");
 }
 
-/// Comparisons of pairs of halves. Last in the list: constants depend on what stands before.
+/// Adds comparisons of pairs of halves. They are last in the list, because constants depend on the forms before them.
 pub fn packed(l: &mut List) {
     for (n, r) in ["eq", "ltu", "ge", "nan"].into_iter().enumerate() {
         let b = ["and", "or", "xor", "and"][n];

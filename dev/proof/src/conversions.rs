@@ -4,7 +4,7 @@ use crate::forms::{FTZ, List, ROUND, SAT, bits, letter};
 
 const INTEGERS: [&str; 8] = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];
 
-/// Classes of registers that may hold a value of the type: its own and wider ones.
+/// Returns the classes of registers that may hold a value of the type: its own and wider ones.
 fn holders(ty: &str) -> &'static [&'static str] {
     match bits(ty) {
         8 | 16 => &["h", "w", "d"],
@@ -132,7 +132,7 @@ pub fn floats(l: &mut List) {
     );
 }
 
-/// `.satfinite` to what has infinities.
+/// Adds `.satfinite` conversions to formats that have infinities.
 pub fn finite(l: &mut List) {
     for (types, operands) in [
         (["f16.f32", "bf16.f32"], "=h,w"),

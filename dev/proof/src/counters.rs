@@ -186,8 +186,8 @@ fn simulated(case: &Case, directory: &Path) -> Result<Report> {
     Ok(case.job(&case.ints()).on_sim(kernel)?.1)
 }
 
-/// The GPU's results for each case, in the order of the launches; the driver's own kernels lie
-/// between them.
+/// Reads the GPU's counts for each case, in the order of the launches. The driver's own kernels, which lie between
+/// them, are skipped.
 fn of_cases(cases: &[Case], ncu: &Path, instructions: Option<&Path>) -> Result<Vec<(String, Row)>> {
     let mut launches = table::launches(&std::fs::read_to_string(ncu)?)?;
     if let Some(path) = instructions {
@@ -209,8 +209,8 @@ fn of_cases(cases: &[Case], ncu: &Path, instructions: Option<&Path>) -> Result<V
         .collect()
 }
 
-/// Compares, and writes the table where it is asked for. False where a counter that may gate is not what
-/// the hardware counted, or was not read.
+/// Compares the counts with ncu's, and writes the table if `write` names a file. Returns false if a counter that may
+/// gate was not read or has another value than the hardware's.
 pub fn compare(
     directory: &Path,
     ncu: &Path,
@@ -230,7 +230,7 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
     compare_counts(&simulate_all(directory)?, rows, out)
 }
 
-/// The simulator's counts for each case, by its name.
+/// Simulates each case, and returns its counts with its name.
 fn simulate_all(directory: &Path) -> Result<Vec<(String, Report)>> {
     let cases = all_cases(directory)?;
     cases
@@ -278,7 +278,7 @@ fn compare_counts(
     Ok(held)
 }
 
-/// Which counters may gate which launches: needs no GPU.
+/// Prints the counters that may not gate a launch, and why. This needs no GPU.
 pub fn doubts(directory: &Path, out: &mut dyn Write) -> Result<bool> {
     let cases = all_cases(directory)?;
     let reports: Vec<Result<Report>> = cases.par_iter().map(|c| simulated(c, directory)).collect();
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(of(Counter::Instructions, &[]), Agreement::Unread);
     }
 
-    /// The pipe counts more where others are in the way; less than the addresses need it never does.
+    /// The pipe counts more where other accesses are in the way, and never less than the addresses need.
     #[test]
     fn wavefronts_are_those_of_the_addresses_or_of_the_pipe() {
         let by_address = Instructions::Loads.column();

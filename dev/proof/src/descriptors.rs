@@ -11,7 +11,7 @@ use std::path::Path;
 
 const BLOCKS: usize = 1024;
 const THREADS: usize = 128;
-/// Number of columns of B.
+/// The number of columns of matrix B.
 const COLUMNS: usize = 32;
 /// Bytes of shared memory: more than any of these descriptors leads to.
 const BYTES: usize = 48 << 10;
@@ -43,7 +43,7 @@ const ALL: &[Product] = &[
     Product { name: "s8", op: "m64n32k32.s32.s8.s8", constants: "", element: Element::Byte },
 ];
 
-/// A descriptor relative to the start of shared memory (PTX ISA, "Matrix descriptor").
+/// Builds a descriptor relative to the start of shared memory (PTX ISA, "Matrix descriptor").
 fn descriptor(random: &mut Random) -> u64 {
     let swizzle = random.below(4) as u64;
     let (start, first_line) = match random.below(4) {
@@ -146,8 +146,8 @@ fn line(p: &Product, words: &[u8]) -> String {
     format!("{} {:016x}\n", p.name, hash(words))
 }
 
-/// Prints the descriptors whose products differ; a hash of the GPU's results for each product goes to `hashes`. True
-/// where nothing differs.
+/// Prints the descriptors whose products differ, and writes a hash of the GPU's results for each product to `hashes`.
+/// Returns true if nothing differs.
 pub fn run(gpu: &Gpu, hashes: Option<&Path>, out: &mut dyn Write) -> Result<bool> {
     let (mut lines, mut same) = (String::new(), true);
     for p in ALL {

@@ -4,7 +4,7 @@
 //! kept. To keep one: `proof ptx --seed N > fixtures/failures/N.ptx` before anything changes, and an entry
 //! here with the message of `random` on the seed.
 
-/// Whose answer is the right one.
+/// The side whose answer is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// The GPU's, and ptxsim was wrong.

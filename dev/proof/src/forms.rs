@@ -27,7 +27,7 @@ pub enum Constant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     Dest(Class),
-    /// Two destinations, as in `p|q`.
+    /// Two destinations that are written as in `p|q`.
     DestPair,
     Source(Class, Constant),
     NotP,
@@ -42,7 +42,7 @@ pub enum Operand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// As it stands below.
+    /// The form as the lists of this program write it.
     pub text: String,
     pub op: String,
     pub operands: Vec<Operand>,
@@ -217,7 +217,7 @@ impl List {
         self.0.push(Form::parse(text.as_ref()));
     }
 
-    /// One form for each choice of the words of each list, put together with dots.
+    /// Adds a form for each choice of the words of each list, put together with dots.
     pub fn product(&mut self, lists: &[&[&str]], operands: &str) {
         let mut all = vec![String::new()];
         for list in lists {

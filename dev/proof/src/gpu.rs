@@ -218,7 +218,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Device memory, freed when dropped.
+/// An allocation of device memory, which is freed when it is dropped.
 pub struct Buffer {
     pub address: u64,
     pub bytes: usize,

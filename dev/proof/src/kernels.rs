@@ -15,9 +15,9 @@ struct Distance {
     max_ulp: u64,
 }
 
-/// The number of representable values between two of a format with so many bits.
+/// Returns how many steps of a float format with `bits` bits are between two of its codes.
 fn ulps(a: u32, b: u32, bits: u32) -> u64 {
-    // Codes in the order of the values.
+    // These numbers have the order of the values.
     let place = |x: u32| {
         let magnitude = i64::from(x & ((1 << (bits - 1)) - 1));
         if x >> (bits - 1) == 0 {

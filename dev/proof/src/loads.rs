@@ -87,7 +87,8 @@ fn count(directory: &Path) -> Result<Count> {
     Ok(count)
 }
 
-/// Names and texts of a module's kernels. By their text, as a module that is refused has no others.
+/// Returns the names and texts of a module's kernels. It searches the text, because a module that is refused offers
+/// nothing else.
 fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(".entry ").skip(1).map(|rest| {
         let name = rest.split(['(', ' ', '\n', '\t']).next().unwrap_or("");
@@ -96,7 +97,7 @@ fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Without places, so that kernels which miss the same have the same.
+/// Removes places from a refusal, so that kernels which miss the same thing have the same text.
 fn reason(error: &LoadError) -> String {
     match error {
         LoadError::Unsupported { form, detail, .. } => format!("{form}{detail}"),

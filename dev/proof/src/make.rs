@@ -1,4 +1,4 @@
-//! How a random program is made from a seed: which statements, of which registers.
+//! Makes a random program from a seed: chooses its statements and their registers.
 
 use crate::forms::{Class, Form};
 use crate::program::{OWN, Program, SPACES, Stmt, THREADS, TOGETHER, count, register};
@@ -48,7 +48,7 @@ impl Maker<'_> {
         register(class, half + self.random.below(half))
     }
 
-    /// Different registers: no instruction may write one twice.
+    /// Picks different registers, because no instruction may write one twice.
     fn several(&mut self, classes: &[Class]) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
         for &c in classes {
@@ -121,7 +121,7 @@ impl Maker<'_> {
         stmt
     }
 
-    /// A sum, difference or product of several words.
+    /// Makes a sum, difference or product of several words.
     fn carry(&mut self) -> Stmt {
         let (class, suffix) = if self.random.chance(70) {
             (Class::W, "32")
@@ -349,7 +349,7 @@ impl Maker<'_> {
         )
     }
 
-    /// Instructions of the whole warp or block.
+    /// Makes a statement that the whole warp or block executes.
     fn convergent(&mut self) -> Stmt {
         let w = |d: String| vec![(Class::W, d)];
         match self.random.below(9) {

@@ -455,7 +455,7 @@ impl Variant {
     }
 }
 
-/// The pairs present in eight groups of four, in order (PTX ISA 9.7.15.6.1). A pair of tf32 has one.
+/// Draws which pairs are present in eight groups of four, in order (PTX ISA 9.7.15.6.1). A pair of tf32 has one.
 fn metadata(layout: &Layout, random: &mut Random) -> u32 {
     let pairs: &[u32] = if layout.elements == Tf32 {
         &[0b0100, 0b1110]

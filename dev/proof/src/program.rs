@@ -92,17 +92,17 @@ fn ty(class: Class) -> &'static str {
 }
 
 impl Program {
-    /// Places of 64 bits for each thread in the output.
+    /// Returns the number of 64-bit words of output for each thread.
     pub fn output_words(&self) -> usize {
         self.slots + H + W + D + P + 3 * OWN + 1
     }
 
-    /// The size of the output, by its words for each thread.
+    /// Returns the size in bytes of the output, of which each thread has `output_words` words.
     pub fn bytes_of(output_words: usize) -> usize {
         8 * THREADS * output_words
     }
 
-    /// Words for each thread; the same seed, the same input.
+    /// Returns the words of input for each thread. The same seed gives the same input.
     pub fn input(&self) -> Vec<u8> {
         Program::input_of(self.seed)
     }
@@ -265,13 +265,13 @@ impl Program {
         })
     }
 
-    /// The name of the form whose result `slot` shows, or of the kind of place.
+    /// Returns the name of the form whose result `slot` shows, or of the kind of place.
     pub fn form(&self, slot: usize) -> String {
         let text = self.explain(slot);
         text.split(": ").next().unwrap_or(&text).to_owned()
     }
 
-    /// Every program with one statement less, or with a branch or loop replaced by its contents.
+    /// Returns every program with one statement less, or with a branch or loop replaced by its contents.
     pub fn smaller(&self) -> impl Iterator<Item = Program> + '_ {
         (0..size(&self.body)).flat_map(move |n| {
             [false, true].into_iter().filter_map(move |flatten| {
@@ -298,8 +298,8 @@ fn size(body: &[Stmt]) -> usize {
         .sum()
 }
 
-/// Takes statement number `n` away (counted in the order of the text); with `flatten` leaves what
-/// it holds. False where that changes nothing.
+/// Removes statement number `n`, counted in the order of the text. With `flatten`, its contents stay. Returns false if
+/// that changes nothing.
 fn remove(body: &mut Vec<Stmt>, n: &mut usize, flatten: bool) -> bool {
     for at in 0..body.len() {
         if *n == 0 {
@@ -350,7 +350,7 @@ fn remove(body: &mut Vec<Stmt>, n: &mut usize, flatten: bool) -> bool {
     false
 }
 
-/// Stores a result, and reads it back where it goes on (`opaque`).
+/// Writes the store of a result to its place of the output.
 fn keep(t: &mut String, class: Class, register: &str, slot: usize) {
     let at = 8 * THREADS * slot;
     let _ = match class {
@@ -362,7 +362,7 @@ fn keep(t: &mut String, class: Class, register: &str, slot: usize) {
     };
 }
 
-/// Through memory, so that ptxas cannot fold one instruction into the next: it takes registers
+/// Stores a result and reads it back, so that ptxas cannot fold one instruction into the next. It takes registers
 /// without a type for ones of the type that wrote them, and folds wrongly (CALIBRATION.md).
 fn opaque(t: &mut String, class: Class, register: &str, slot: usize) {
     keep(t, class, register, slot);

@@ -37,7 +37,7 @@ pub fn listed_forms() -> Vec<Form> {
     forms
 }
 
-/// Forms that ptxsim builds: the others cannot be compared.
+/// Returns the forms that ptxsim builds. The others cannot be compared.
 pub fn built_forms() -> Vec<Form> {
     let mut random = crate::words::Random::new(1);
     let mut forms = forms::all();
@@ -86,7 +86,7 @@ fn job<'a>(output_words: usize, name: &'a str, input: &'a [u8]) -> Job<'a> {
     }
 }
 
-/// The program's output in ptxsim: its words, then the scratch that threads share.
+/// Runs a program on ptxsim and returns its output: its words, then the scratch that threads share.
 pub fn simulate(program: &Program) -> Result<Vec<u8>> {
     let text = format!("{}{}", Program::module_head(), program.entry("p"));
     simulate_text(&text, program.seed, program.output_words())
@@ -156,7 +156,7 @@ fn kind(program: &Program, wrong: &Wrong) -> String {
     }
 }
 
-/// The smallest program found whose first difference is of the same kind.
+/// Returns the smallest program found whose first difference is of the same kind.
 fn shrink(gpu: &Gpu, program: &Program, wrong: &Wrong) -> (Program, Wrong) {
     let wanted = kind(program, wrong);
     let (mut best, mut why) = (program.clone(), wrong.clone());
@@ -178,9 +178,9 @@ fn shrink(gpu: &Gpu, program: &Program, wrong: &Wrong) -> (Program, Wrong) {
     }
 }
 
-/// Prints what differs; true when nothing does.
+/// Prints what differs, and returns true if nothing does.
 ///
-/// Into `hashes` goes a line for each program: its seed and the hash of what the GPU computed.
+/// Writes a line for each program to `hashes`: its seed and the hash of what the GPU computed.
 pub fn run(
     gpu: &Gpu,
     first: u64,
@@ -269,7 +269,7 @@ pub fn simulate_all(first: u64, programs: usize, out: &mut dyn Write) -> Result<
     Ok(failed.is_empty())
 }
 
-/// ptxsim against the hashes that `run` wrote on a GPU.
+/// Compares ptxsim with the hashes that `run` wrote on a GPU, and prints what differs. Returns true if nothing does.
 pub fn check_hashes(hashes: &str, out: &mut dyn Write) -> Result<bool> {
     let forms = listed_forms();
     let lines: Vec<&str> = hashes.lines().collect();
@@ -292,7 +292,7 @@ pub fn check_hashes(hashes: &str, out: &mut dyn Write) -> Result<bool> {
     Ok(different.is_empty())
 }
 
-/// One module for all; programs that do not compile together are tried alone.
+/// Compares programs in one module. Programs that do not compile together are tried alone.
 fn compare(gpu: &Gpu, programs: Vec<Program>) -> Vec<Compared> {
     let name = |n: usize| format!("p{n}");
     let entries: String = (0..programs.len())

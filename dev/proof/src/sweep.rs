@@ -14,12 +14,12 @@ const LANES: usize = 1 << 16;
 /// A hash is kept of every lane at this stride of a GPU's results.
 const STRIDE: usize = 16;
 const PER_MODULE: usize = 24;
-/// Sources that an instruction can have.
+/// The largest number of sources that an instruction can have.
 const SOURCES: usize = 5;
 
 pub const HEADER: &str = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
-/// For what only this one architecture has.
+/// The header for forms that only this one architecture has.
 pub const HEADER_A: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n";
 
 /// A form with its constants chosen.
@@ -53,7 +53,7 @@ pub fn instances(form: &Form, random: &mut Random) -> Vec<Instance> {
     shares.into_iter().map(&mut write).collect()
 }
 
-/// `.entry NAME(in, out)`: source k of lane i is the 64-bit word k * lanes + i.
+/// Writes `.entry NAME(in, out)`. Source k of lane i is the 64-bit word k * lanes + i.
 pub fn entry(name: &str, i: &Instance, lanes: usize) -> String {
     let mut t = format!(
         ".visible .entry {name}(.param .u64 pin, .param .u64 pout)\n{{\n.reg .b64 %in, %out, %o;\n\
@@ -99,8 +99,8 @@ pub fn entry(name: &str, i: &Instance, lanes: usize) -> String {
     t + "ret;\n}\n"
 }
 
-/// The words of source `k`. The first half crosses 181 special words with 181, the rest is random;
-/// a lone source of 16 bits takes every value.
+/// Returns the words of source `k`. The first half crosses 181 special words with 181, and the rest is random. A lone
+/// source of 16 bits takes every value.
 fn source(class: Class, k: usize, alone: bool) -> Vec<u64> {
     let mut random = Random::new(1000 + class as u64 * 10 + k as u64);
     let mut word = || match class {
@@ -133,7 +133,7 @@ impl Inputs {
         )
     }
 
-    /// The bytes of every `stride`th lane.
+    /// Returns the bytes of every `stride`th lane.
     fn bytes(&self, stride: usize) -> Vec<u8> {
         self.0
             .iter()
@@ -143,7 +143,7 @@ impl Inputs {
     }
 }
 
-/// FNV-1a, to keep what a GPU computed without keeping it all.
+/// Hashes bytes by FNV-1a, which keeps what a GPU computed without keeping it all.
 pub fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
@@ -187,7 +187,7 @@ fn job<'a>(name: &'a str, i: &Instance, input: &'a [u8], lanes: usize) -> Job<'a
     }
 }
 
-/// ptxsim's result; `None` where it does not implement the form.
+/// Runs an instance on ptxsim. The inner error is the reason why ptxsim refuses it.
 fn simulate(
     i: &Instance,
     input: &[u8],
@@ -258,9 +258,9 @@ pub fn all_instances() -> Vec<Instance> {
         .collect()
 }
 
-/// Prints what differs; true when nothing does.
+/// Prints what differs, and returns true if nothing does.
 ///
-/// Into `hashes` goes a line for each instance: the hash of what the GPU computed and the text.
+/// Writes a line for each instance to `hashes`: the hash of what the GPU computed, and the text.
 pub fn run(
     gpu: &Gpu,
     filter: &str,
@@ -329,8 +329,8 @@ pub fn run(
     Ok(different == 0)
 }
 
-/// ptxsim against the hashes that `run` wrote on a GPU: instances that differ, and how many at the
-/// end have no hash. False where there is any of either.
+/// Compares ptxsim with the hashes that `run` wrote on a GPU. Prints the instances that differ, and how many at the
+/// end have no hash. Returns false if there is any of either.
 pub fn check(hashes: &str, out: &mut dyn std::io::Write) -> Result<bool> {
     let lines: Vec<&str> = hashes.lines().collect();
     check_lines(&lines, &all_instances(), out)

@@ -13,7 +13,7 @@ pub type Row = BTreeMap<String, u64>;
 pub enum Instructions {
     Loads,
     MatrixLoads,
-    /// Kernels with matrix stores.
+    /// Stores to shared memory, `stmatrix` among them.
     Stores,
 }
 
@@ -36,13 +36,13 @@ impl Instructions {
     }
 }
 
-/// A launch as ncu saw it.
+/// The readings of one launch by ncu.
 pub struct Launch {
     pub kernel: String,
     pub row: Row,
 }
 
-/// The launches of a CSV of ncu (`--csv --page raw --print-units base`), in order.
+/// Reads the launches of a CSV of ncu (`--csv --page raw --print-units base`), in order.
 pub fn launches(csv: &str) -> Result<Vec<Launch>> {
     let fields = |line: &str| -> Vec<String> {
         let inner = line.trim().trim_start_matches('"').trim_end_matches('"');
@@ -98,7 +98,8 @@ pub fn add_instructions(launches: &mut [Launch], text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The file: a head with the names of `columns`, then a line for each case; `-` is not read.
+/// Returns the text of the table: a head with the names of `columns`, then a line for each case. `-` stands for a
+/// value that was not read.
 pub fn written(columns: &[&str], rows: &[(String, Row)]) -> String {
     let mut text = format!("case\t{}\n", columns.join("\t"));
     for (case, row) in rows {

@@ -47,7 +47,7 @@ fn line(v: &Variant, words: &[u8]) -> String {
     format!("{} {:016x}\n", v.name, crate::sweep::hash(words))
 }
 
-/// ptxsim against what `run` dumped on a GPU.
+/// Compares ptxsim with what `run` dumped on a GPU.
 pub fn check(dump: &Path, out: &mut dyn Write) -> Result<bool> {
     let all = std::fs::read(dump)?;
     let (mut rest, mut same) = (all.as_slice(), true);

@@ -29,7 +29,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Two uniforms to a normal deviate (Box and Muller).
+    /// Draws a normal deviate from two uniform numbers (Box and Muller).
     pub fn normal(&mut self) -> f32 {
         let mut uniform = || ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         let (u, v) = (uniform(), uniform());

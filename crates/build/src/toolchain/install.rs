@@ -96,7 +96,8 @@ impl Package {
         Ok(whole.map(|home| home.join(TOOLKIT).join(self.program)))
     }
 
-    /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
+    /// Returns true if the marker lists the program and all files have the sizes in it. Contents are not read here,
+    /// because the toolchain's digest covers the parts that compile.
     fn is_complete(&self, home: &Path) -> bool {
         let Some(complete) = files::read(&home.join(MARKER), files::WRITTEN)
             .ok()

@@ -58,7 +58,7 @@ impl Toolchain {
         self.facts.version.split('.').next().unwrap_or_default()
     }
 
-    /// Directories that are the compilers' own, wherever they are installed, and the compilers themselves.
+    /// Returns the directories that are the compilers' own, wherever they are installed, and the compilers themselves.
     pub fn places(&self) -> Vec<PathBuf> {
         let mut programs = self.programs.clone();
         programs.extend(self.host_compiler.canonicalize());
@@ -113,7 +113,7 @@ impl Search {
         self.all_of(name).next()
     }
 
-    /// Programs of this name on PATH.
+    /// Finds the programs of this name on PATH.
     fn all_of(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.path
             .iter()
@@ -121,7 +121,7 @@ impl Search {
             .filter(|file| is_executable(file))
     }
 
-    /// Programs of CUDA toolkits: of PATH, then of each root.
+    /// Finds the programs of CUDA toolkits: first on PATH, then below each root.
     fn programs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         self.program(name).into_iter().chain(
             self.homes
@@ -346,7 +346,7 @@ pub fn clean_command(program: &Path) -> Command {
 const DEADLINE: Duration = Duration::from_secs(120);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// Why a tool does not say what it is.
+/// The reason for which a tool does not say what it is.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
     #[error("{how}: {log}")]

@@ -71,7 +71,7 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }
 
-/// Applies a function to an integer. Returns `None` if the result is no integer, and `Some(None)` if it overflows.
+/// Applies a function to an integer. Returns `None` if the result is not an integer, and `Some(None)` if it overflows.
 fn whole(op: Unary, x: i64) -> Option<Option<i64>> {
     match op {
         Unary::Copy => Some(Some(x)),

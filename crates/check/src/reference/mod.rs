@@ -20,7 +20,7 @@ use model::{Case, ElemType, Reference, Role, Tensor};
 /// computes is a new version.
 pub const REFERENCES: &str = "gatekeeper references/1";
 
-/// The reasons for which there is no right answer.
+/// The reasons for which a right answer cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// The reference does not suit the case, or broke.

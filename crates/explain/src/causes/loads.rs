@@ -16,7 +16,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     if growth.total <= NOTABLE * base.min(head) {
         return Vec::new();
     }
-    // A load of the same bytes in narrower pieces is no repeated read.
+    // A load of the same bytes in narrower pieces is not a repeated read.
     let (was, is) = bits(code, &is_load);
     if is - was <= NOTABLE * was.min(is) {
         return Vec::new();

@@ -35,7 +35,7 @@ fn find_cause(base: &Resident, head: &Resident, code: &CodeComparison) -> Option
         }
         Limiter::Registers => (CauseClass::OccupancyRegisters, most_code()),
         Limiter::SharedMemory => (CauseClass::OccupancyShared, first_access()),
-        // Larger blocks, of which fewer fit, are a change of the launch.
+        // If fewer blocks fit because they are larger, the launch changed.
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);

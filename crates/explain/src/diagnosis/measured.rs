@@ -267,7 +267,7 @@ impl ProfileReading {
     }
 }
 
-/// Returns the median, or `None` if a value is missing or is no number.
+/// Returns the median, or `None` if a value is missing or is not a number.
 fn median(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);

@@ -10,7 +10,7 @@ use model::{
     SimulationFacts, Stall, Work,
 };
 
-/// Blocks of 256 threads, of which each warp issues a number of instructions and nothing else.
+/// Blocks of 256 threads, whose warps each issue a number of instructions and nothing else.
 struct TestLaunch {
     blocks: u32,
     instructions: u64,
@@ -36,7 +36,7 @@ impl TestLaunch {
         u64::from(self.blocks) * 8
     }
 
-    /// Sets counts, each of which is a sum over all warps.
+    /// Sets counts, which are sums over all warps.
     fn counting(mut self, each: &[(Counter, u64)]) -> Self {
         let warps = self.warps();
         let all = each

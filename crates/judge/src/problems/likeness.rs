@@ -41,6 +41,7 @@ impl Likeness {
         })
     }
 
+    /// Returns true if the kernel, the code and the age are equal, and the same things are broken in any order.
     pub fn is_like(&self, other: &Self) -> bool {
         let all = (&self.kernel, self.code, self.since_base);
         all == (&other.kernel, other.code, other.since_base)

@@ -42,7 +42,7 @@ pub fn find(base: PlanAndGates, head: PlanAndGates) -> Vec<Rename> {
         .collect()
 }
 
-/// How two things are alike, apart from their names.
+/// The likeness of two things, apart from their names.
 #[derive(Clone, Copy)]
 struct Likeness {
     /// True if they have the same source, entries and macros.

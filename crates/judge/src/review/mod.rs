@@ -35,7 +35,7 @@ pub(super) enum Ended {
 pub(super) struct Comparison {
     pub subject: Subject,
     pub demand: BaseDemand,
-    /// Where head declares what it has in place of the base's demand.
+    /// The place where head declares what it has instead of the base's demand.
     pub declared: Option<String>,
     pub ended: Ended,
 }

@@ -7,6 +7,7 @@ use crate::value::{MetricValue, Repeats, Spread};
 use model::expr::{Env, EvalError, Expression, Name};
 use model::*;
 
+/// Judges whether an expression is true for a case or unit, and reports the values of its operands.
 pub fn check_condition(view: View, gate: &Gate, expr: &Expr) -> Ruled {
     let found = (|| {
         let (expression, env, spreads) =

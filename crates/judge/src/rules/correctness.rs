@@ -40,6 +40,7 @@ pub fn over_seeds(
     }
 }
 
+/// Fails a case if an output is not finite for some seed. It is inconclusive if no element was compared.
 pub fn check_finite(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| {
         let errors = &check.error;
@@ -56,6 +57,7 @@ pub fn check_finite(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     })
 }
 
+/// Fails a case if elements of an output were not written, or were written with undefined values, for some seed.
 pub fn check_written(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     each_seed(view, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),

@@ -142,7 +142,7 @@ fn compare(
         let why = withheld.values().next().copied().cloned();
         return skipped(Reason::CountersWithheld { why });
     }
-    // Some counters may be younger than the baseline. That is no reason to compare none of them.
+    // Some counters may be younger than the baseline. The others are compared all the same.
     if new.is_some() {
         ruled.new = Some(Facet::Counters);
     }

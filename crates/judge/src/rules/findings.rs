@@ -75,6 +75,7 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     (one.kind, &one.entry, &one.places) == (other.kind, &other.entry, &other.places)
 }
 
+/// Judges what the simulator found in a case, and then compares its hazards with the base.
 pub fn check_findings(view: View, subject: &Subject) -> OrNotPassed<Reason> {
     let held = find(view, subject).map_err(|why| lost_check(view, subject, why))?;
     hazards::compare_to_base(view, subject)?;

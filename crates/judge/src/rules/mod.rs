@@ -201,7 +201,7 @@ fn check_margin(metric: Metric, allowed: Margin) -> OrNotPassed<()> {
     }
 }
 
-/// Returns (value - base) / base. A rise from 0 is infinite, and 0 after 0 is no change.
+/// Returns (value - base) / base. A rise from 0 is infinite, and 0 after 0 gives 0.
 pub fn relative_change(value: f64, base: f64) -> f64 {
     if value == base {
         0.0

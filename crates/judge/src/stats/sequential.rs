@@ -44,7 +44,7 @@ const QUIET_DISTANCE: f64 = 0.8;
 /// The share of the chance of a miss that quiet looks get, if there are any. Most verdicts end there.
 const QUIET_MISS: f64 = 0.8;
 
-/// When the test looks, and how much of each error it allows. All probabilities are one-sided.
+/// The numbers of processes at which the test looks, and the errors that it allows. All probabilities are one-sided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

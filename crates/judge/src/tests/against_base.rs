@@ -1,4 +1,4 @@
-//! Two records of which one, or both, were timed interleaved with a base revision.
+//! Judges two records, one or both of which were timed interleaved with a base revision.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn compares_heads_own_samples_if_both_ran_against_a_base() {
     let slower = p50(&paired(1.0), &paired(1.03));
     assert_eq!(slower.outcome, Outcome::Fail, "{:?}", slower.reason);
     assert!((slower.change.unwrap().0 - 0.03).abs() < 1e-3);
-    // Its own base is no opponent, because it took as long as head.
+    // Its own base is not an opponent, because it took as long as head.
     assert_eq!(comparison(&slower.reason).against, Against::Baseline);
 }
 

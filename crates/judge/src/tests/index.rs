@@ -40,7 +40,7 @@ fn each_of_two_records_has_its_own_p50_and_a_run_without_base_none() {
     assert!(alone.view(Side::Base, None).is_none());
 }
 
-/// The time that explanations show of a throttled run, of which no verdict is given.
+/// The time that explanations show of a throttled run, which gets no verdict.
 #[test]
 fn p50_of_too_few_processes_is_shown_and_not_judged() {
     let mut record = record();

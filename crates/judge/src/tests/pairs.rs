@@ -111,7 +111,7 @@ fn a_slow_mode_that_stays_or_shrinks_passes() {
     );
 }
 
-/// Whatever is measured after a decision, it stands.
+/// A decision does not change, whatever is measured after it.
 #[test]
 fn a_process_after_the_decision_changes_nothing() {
     for ratio in [1.0, 1.03] {

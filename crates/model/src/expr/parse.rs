@@ -29,7 +29,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
     }
 }
 
-/// Returns the text with names replaced and everything else unchanged. A text that is no expression stays as it is.
+/// Returns the text with names replaced and everything else unchanged. A text that is not an expression stays as it is.
 pub fn rename(text: &str, new: &dyn Fn(&Name) -> Name) -> String {
     let tokens = lex(text).unwrap_or_default();
     let mut chars = text.chars();

@@ -40,7 +40,7 @@ struct TreeEntry {
 
 type Entries = BTreeMap<PathBuf, TreeEntry>;
 
-/// A longer text is no pointer to a file that is kept elsewhere.
+/// A longer text is not a pointer to a file that is kept elsewhere.
 const LONGEST_POINTER: usize = 1024;
 
 impl Commit {
@@ -231,7 +231,7 @@ impl Commit {
             .all(|path| has_same_bytes(&dir.join(path), &fresh.join(path)).unwrap_or(false)))
     }
 
-    /// Replaces each pointer below `dir` by the file that it stands for, if this clone has the file.
+    /// Replaces each pointer below `dir` by the file that it names, if this clone has the file.
     fn fill_pointers(&self, index: &Path, dir: &Path) -> Result<()> {
         let mut all = Vec::new();
         list(dir, Path::new(""), &|_| false, &mut all).map_err(unusable(dir))?;
@@ -451,7 +451,7 @@ fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// A pointer stands for a file that `git lfs` keeps, by SHA-256 and size.
+/// A pointer names a file that `git lfs` keeps, by SHA-256 and size.
 struct Pointer {
     digest: String,
     size: u64,

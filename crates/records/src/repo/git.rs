@@ -13,7 +13,7 @@ use system::error::Error;
 use system::process::helper;
 use tracing::debug;
 
-/// Why git gave no answer.
+/// The reason for which git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("git cannot be run: {0}")]
@@ -107,7 +107,7 @@ fn bare_call() -> Command {
     git
 }
 
-/// Returns the version, `2.39.5`, or `None` if there is no git that works.
+/// Returns the version, `2.39.5`, or `None` if no git works.
 pub fn git_version() -> Option<String> {
     let mut git = helper::named("git");
     git.arg("--version");
@@ -116,7 +116,7 @@ pub fn git_version() -> Option<String> {
     ended.status.success().then(|| version.to_owned())
 }
 
-/// How a call handles the contents of files.
+/// The way in which a call handles the contents of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// The call reads objects, names or settings.

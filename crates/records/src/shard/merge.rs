@@ -50,7 +50,7 @@ pub enum Refused {
     },
 }
 
-/// How a record differs from the first, so that it is of another run.
+/// The difference that shows that a record is of another run than the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     Version,
@@ -509,7 +509,7 @@ mod tests {
         }
         shards.extend(more);
         assert_eq!(merge(shards).unwrap().len(), 2);
-        // A GPU that broke is no model.
+        // A GPU that broke does not count as a model.
         let mut shards = dealt(&fixture::record(), 2);
         shards[1].record.environment.device = Seen::Fault(fault());
         assert!(matches!(merge(shards), Err(Refused::Missing { .. })));

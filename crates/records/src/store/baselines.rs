@@ -269,7 +269,7 @@ impl fmt::Display for BaselineChange {
     }
 }
 
-/// How an update treats values that are worse than the agreed ones.
+/// The way in which an update treats values that are worse than the agreed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorseValues {
     /// They are refused, together with everything else that was measured of the same kind for the case, because a

@@ -89,7 +89,7 @@ pub fn read(path: &Path) -> Result<Record> {
 /// Reads a record.
 ///
 /// # Errors
-/// Fails with a usage error if the file is no record, is damaged, is newer than this gatekeeper, or was edited.
+/// Fails with a usage error if the file is not a record, is damaged, is newer than this gatekeeper, or was edited.
 pub fn read_record(path: &Path) -> Result<Record> {
     parse(path, &text(path)?)
 }
@@ -282,7 +282,7 @@ mod tests {
             let expected = format!("R: the record is invalid: {problem}");
             assert_eq!(refused(&written(&record)), expected);
         }
-        // An output that is no number has such an error, and fails by it.
+        // An output that is NaN or infinite has such an error, and fails by it.
         for odd in [f64::NAN, f64::INFINITY] {
             let mut odder = fixture::record();
             fixture::recheck(&mut odder, &fixture::case_id("fast", "small"), |_, it| {

@@ -112,7 +112,7 @@ impl<'a> Cases<'a> {
                 let units = self.units(&case.id);
                 let units = units.map(|unit| Subject::Unit(unit.id.clone()));
                 let of_units = values::worst(units.flat_map(|unit| self.verdicts_of(&unit)));
-                // A case is no better than its build. A successful build says nothing about the case.
+                // A case cannot be better than its build. A successful build says nothing about the case.
                 let of_units =
                     of_units.filter(|outcome| rank(Some(*outcome)) < rank(Some(Outcome::Pass)));
                 let worst = match (own, of_units) {

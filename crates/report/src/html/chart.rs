@@ -38,7 +38,7 @@ pub struct Samples<'a> {
     pub levels: &'a [Level],
     /// The interval of the median, if it is known.
     pub interval: Option<[f64; 2]>,
-    /// The number that labels are divided by, which their unit stands for.
+    /// The number by which labels are divided to get values in their unit.
     pub scale: f64,
 }
 

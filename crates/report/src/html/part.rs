@@ -177,6 +177,7 @@ pub fn table(table: &Table, shared: &Shared) -> Markup {
     }
 }
 
+/// Renders how many items were left out, or nothing if none were.
 pub fn cut(left: usize, what: &str) -> Markup {
     html! {
         @if left > 0 { p.cut { "... and " (left) " more " (what) ", which report.json has" } }

@@ -277,7 +277,7 @@ fn a_pair_is_drawn_with_its_limit_and_interval() {
     assert!(block.contains("class=\"d head\"") && !block.contains("class=\"d base\""));
 }
 
-/// Blocks that there is no room for are counted, and each case keeps its row.
+/// Blocks beyond the room of the page are counted, and each case keeps its row.
 #[test]
 fn a_page_keeps_to_its_room() {
     let record = broken();

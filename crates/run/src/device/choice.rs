@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceChoice {
-    /// The first CUDA device. It is no error if the machine has none.
+    /// The first CUDA device. A machine without one is not an error.
     #[default]
     Auto,
     /// This CUDA device, which must exist.
@@ -87,7 +87,7 @@ pub struct Traces {
     pub library: bool,
 }
 
-/// How `cuInit` ended, as far as it tells a machine without a device from a broken one.
+/// The result of `cuInit`, as far as it tells a machine without a device from a broken one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Init {
     Ready,
@@ -104,6 +104,7 @@ pub enum Presence {
 }
 
 impl Traces {
+    /// Looks for device nodes in `/dev`. `library` is true if the driver library is present.
     pub fn for_nodes(library: bool) -> Self {
         Self {
             nodes: device_nodes(Path::new("/dev")),

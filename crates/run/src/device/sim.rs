@@ -699,7 +699,7 @@ impl Device for SimDevice {
         })
     }
 
-    /// Textures read the tensor itself, and so what is undefined in it is seen.
+    /// Binds a texture or surface. It reads the tensor itself, so the simulator also sees what is undefined in it.
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
         let bound = match sampler {
             Some(sampler) => own::Bound::Texture(own_sampler(sampler)),

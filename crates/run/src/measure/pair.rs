@@ -26,6 +26,7 @@ impl Dice {
         Self(ChaCha8Rng::from_seed(hasher.finalize().into()))
     }
 
+    /// Tosses a coin, and returns true for heads.
     pub fn heads(&mut self) -> bool {
         self.0.next_u32() & 1 == 1
     }
@@ -124,7 +125,7 @@ pub fn measure_pair(
 
 /// Warms a side up, and returns the time of the last launch.
 fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
-    // The first launch of a side loads what is loaded lazily, and is no sample.
+    // The first launch of a side loads what is loaded lazily, and is not a sample.
     timer.warm_up(side, 1)?;
     let (mut launches, mut spent) = (0, 0);
     loop {
@@ -475,7 +476,7 @@ mod tests {
                 BlockOrder::Abba => (Side::Head, Side::Base),
                 BlockOrder::Baab => (Side::Base, Side::Head),
             };
-            // The first launch of each block is no sample.
+            // The first launch of each block is not a sample.
             assert_eq!(sides, [a, a, b, b, a]);
         }
         assert_eq!(

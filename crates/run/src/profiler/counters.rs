@@ -15,9 +15,9 @@ pub enum CounterSource {
     Percent(&'static str),
     /// A counter that is used as it is.
     Value(&'static str),
-    /// Counters times weights, all of which the chip must have.
+    /// Counters times weights. The chip must have all of these counters.
     Sum(&'static [(&'static str, f64)]),
-    /// Counters of which each chip has only some.
+    /// Counters that not every chip has.
     Some(&'static [&'static str]),
     /// The instructions of the machine code: their passes through shared memory beyond the fewest.
     Excess(Access),

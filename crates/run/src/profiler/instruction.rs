@@ -70,6 +70,7 @@ impl Instruction {
         }
     }
 
+    /// Returns true if the instruction accesses shared memory, by its address space or its opcode.
     pub fn is_shared(&self) -> bool {
         let names = ["LDS", "LDSM", "STS", "STSM", "LDGSTS", "ATOMS"];
         self.space.contains("Shared") || names.contains(&self.operation.as_str())
@@ -131,6 +132,7 @@ pub fn number(text: &str) -> Option<f64> {
     digits.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
+/// Rounds a count towards zero, and returns 0 for negative numbers and NaN.
 pub fn at_least_nothing(value: f64) -> u64 {
     value.max(0.0) as u64
 }

@@ -150,7 +150,7 @@ fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>,
     };
     let raw = page(&["--page", "raw", "--print-units", "base"])?;
     let code = page(&["--page", "source", "--print-source", "sass"])?;
-    // Without line tables or sources this page is empty, which is no fault of the profile.
+    // Without line tables or sources this page is empty, and the profile is still sound.
     let lines = page(&["--page", "source", "--print-source", "cuda,sass"]).unwrap_or_default();
     page::kernels(&raw, &code, &lines)
 }

@@ -94,7 +94,7 @@ fn row(line: &str) -> Vec<String> {
     }
 }
 
-/// Instructions of each kernel, in their order.
+/// Reads the instructions of each kernel, in their order.
 fn read_code(text: &str) -> Vec<Vec<Instruction>> {
     let mut kernels = Vec::new();
     let mut header = Vec::new();
@@ -123,8 +123,8 @@ fn count(cell: Option<&str>) -> u64 {
     cell.and_then(number).map_or(0, at_least_nothing)
 }
 
-/// Lines of each kernel that its page names, by its place among all. A function's lines stand file by file, and the
-/// next kernel begins with another function, or with a file that this one has had.
+/// Reads the lines of each kernel that the page names, by the kernel's index. A function's lines are listed file by
+/// file. The next kernel begins with another function, or with a file that this one has had.
 fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> {
     let mut read: Vec<Line> = Vec::new();
     let mut at: Option<(usize, Vec<String>)> = None;

@@ -21,7 +21,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 pub enum Lost {
     /// It did not answer in time and was killed.
     Hang(String),
-    /// It ended, or it wrote a line that is no frame and was killed.
+    /// It ended, or it wrote a line that is not a frame and was killed.
     Died(String),
 }
 

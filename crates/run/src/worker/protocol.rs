@@ -212,6 +212,7 @@ pub enum Ready {
 }
 
 impl Frame {
+    /// Returns true if the worker sends nothing more about the job after this message.
     pub fn ends_job(&self) -> bool {
         match self {
             Self::Ready(_)

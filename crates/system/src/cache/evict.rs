@@ -14,7 +14,7 @@ pub struct CacheEntry {
     pub part: &'static str,
     pub path: PathBuf,
     pub bytes: u64,
-    /// When it was last made or taken from the cache.
+    /// The time at which it was last made or taken from the cache.
     pub used: SystemTime,
 }
 

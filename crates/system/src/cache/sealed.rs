@@ -6,6 +6,8 @@ pub type Magic = &'static [u8];
 
 const DIGEST: usize = blake3::OUT_LEN;
 
+/// Seals parts: the magic bytes, a digest, and each part after its length as a little-endian u64. The digest covers
+/// the lengths and the parts.
 pub fn seal<'a>(magic: Magic, parts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut bytes = [magic, &[0; DIGEST]].concat();
     for part in parts {

@@ -151,6 +151,7 @@ pub fn tell(command: &mut Command, told: &[&str]) {
     }
 }
 
+/// Returns true if the name of a variable begins with one of the prefixes in `told`.
 pub fn is_told(name: &OsStr, told: &[&str]) -> bool {
     let name = name.to_string_lossy();
     told.iter().any(|prefix| name.starts_with(prefix))

@@ -22,7 +22,7 @@ const REAPING: Duration = Duration::from_secs(30);
 pub struct Dialogue {
     child: Child,
     kin: Kin,
-    /// How it ended, once it was reaped. Its process id may then belong to another process.
+    /// Its exit status, once it was reaped. Its process id may then belong to another process.
     ended: Option<ExitStatus>,
     /// `None` once it is asked to end.
     input: Option<Sender<Vec<u8>>>,
@@ -90,6 +90,8 @@ impl Dialogue {
         input.is_some_and(|input| input.send(line).is_ok())
     }
 
+    /// Waits at most `within` for the next line. Returns [`Heard::Nothing`] if none came, and [`Heard::End`] if none
+    /// can come.
     pub fn hear(&self, within: Duration) -> Heard {
         match self.lines.recv_timeout(within) {
             Ok(heard) => heard,

@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tracing::{debug, trace};
 
-/// How a program ended by itself, and what it printed.
+/// The exit status of a program that ended by itself, and what it printed.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -32,7 +32,7 @@ impl Ended {
     }
 }
 
-/// How a program ended by itself, and what it answered.
+/// The exit status of a program that ended by itself, and what it answered.
 #[derive(Debug)]
 pub struct Answered {
     pub status: ExitStatus,

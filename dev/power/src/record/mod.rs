@@ -18,7 +18,7 @@ use system::cache::{self, Cache};
 use system::error::Result;
 use system::process::children;
 
-/// The recording to make.
+/// The contents of a recording to be made, and the program that measures them.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The program whose workers take the times.
@@ -51,7 +51,7 @@ struct Side {
 /// Records the built-in kernels.
 ///
 /// # Errors
-/// Environment, where there is no GPU, no compiler, or a kernel broke.
+/// Environment, if there is no GPU or no compiler, or if a kernel broke.
 pub fn record(request: &Request) -> Result<Recording> {
     system::limits::prepare()?;
     children::end_on_signals()?;
@@ -186,7 +186,7 @@ fn process_of(facts: &PairFacts) -> Process {
     }
 }
 
-/// A recording names orders by the base.
+/// Returns the order as recordings name it, by the base.
 fn order(block: &Block) -> Order {
     match block.order {
         BlockOrder::Abba => Order::Baab,

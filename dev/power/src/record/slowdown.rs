@@ -14,7 +14,7 @@ pub enum Kernel {
     Memory,
 }
 
-/// Machine code of a kernel.
+/// The variant of a kernel's machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     Plain,
@@ -53,7 +53,7 @@ impl Kernel {
         }
     }
 
-    /// First guess of the work that takes this long.
+    /// Guesses the work that takes this long.
     pub fn guess(self, class_us: u32, device: &DeviceFacts) -> f64 {
         let us = f64::from(class_us);
         match self {
@@ -65,7 +65,7 @@ impl Kernel {
         }
     }
 
-    /// Steps that take about a tenth of this time.
+    /// Returns the number of steps that take about a tenth of this time.
     pub fn tenth(self, class_us: u32) -> f64 {
         let link_us = match self {
             Self::Compute => 32.0 / 2000.0,
@@ -95,10 +95,10 @@ impl Kernel {
     }
 }
 
-/// The work of one launch.
+/// The amount of work that one launch does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Copied, of 16 bytes each; 0 where nothing is.
+    /// The number of elements of 16 bytes that are copied, or 0 if none are.
     pub elements: u32,
     /// The length of the chain of multiply-adds.
     pub steps: u32,
@@ -113,14 +113,14 @@ const STEPS: f64 = 8.0;
 /// A line through two measurements of time by work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// ns of a launch without work.
+    /// The nanoseconds that a launch without work takes.
     offset: f64,
-    /// ns per unit of work.
+    /// The nanoseconds that each unit of work adds.
     slope: f64,
 }
 
 impl Line {
-    /// `None` where more work does not take longer.
+    /// Draws the line through two points of work and nanoseconds. Returns `None` if more work does not take longer.
     pub fn through(a: (f64, f64), b: (f64, f64)) -> Option<Self> {
         let slope = (b.1 - a.1) / (b.0 - a.0);
         (slope > 0.0 && slope.is_finite()).then_some(Self {
@@ -129,12 +129,12 @@ impl Line {
         })
     }
 
-    /// Additional work that takes this much longer.
+    /// Returns the additional work that takes `ns` longer.
     pub fn work_for(&self, ns: f64) -> f64 {
         ns / self.slope
     }
 
-    /// Work that takes this long; at least one unit.
+    /// Returns the work that takes `ns`, which is at least one unit.
     pub fn work(&self, ns: f64) -> f64 {
         ((ns - self.offset) / self.slope).max(1.0)
     }

@@ -9,7 +9,7 @@ use model::{Case, DeviceFacts};
 use run::worker::Crew;
 use system::error::{Error, Result};
 
-/// How often slowdowns are adjusted, and after how many fresh processes each time.
+/// Slowdowns are adjusted `ROUNDS` times, each time after `TRIALS` fresh processes.
 const ROUNDS: u32 = 5;
 const TRIALS: u32 = 4;
 
@@ -63,7 +63,7 @@ struct Tuned {
     base: Work,
     device: DeviceFacts,
     artifact: Artifact,
-    /// Time by steps.
+    /// The time of a launch by its number of steps.
     line: Line,
 }
 
@@ -112,7 +112,7 @@ impl Tuned {
         })
     }
 
-    /// Head does so many more steps.
+    /// Builds the pair whose head does `more` steps than its base.
     fn pair(&self, change: Change, more: f64, head: Artifact) -> Pair {
         let shape = shape(self.class_us);
         let work = Work {
@@ -143,12 +143,12 @@ fn shape(class_us: u32) -> String {
     format!("{class_us}us")
 }
 
-/// A kernel whose steps are adjusted until pairs show the requested slowdown. The line alone does not do:
-/// it is of one process, and its error exceeds a hundredth of a time.
+/// A kernel whose steps are adjusted until pairs show the requested slowdown. The line alone is not enough: it was
+/// measured in one process, and its error exceeds a hundredth of a time.
 struct Slowed {
     tuned: Tuned,
     wanted: f64,
-    /// Steps more than the base's.
+    /// The number of steps that head does in addition to the base's.
     more: f64,
     /// Log ratios measured at these steps.
     seen: Vec<f64>,
@@ -222,8 +222,8 @@ impl<C: Fn(Work) -> Case> Search<'_, '_, C> {
         })
     }
 
-    /// The work that takes this long. Searched twice, the second time around the first result: caches bend
-    /// the line.
+    /// Returns the work that takes `ns`. It searches twice, the second time around the first result, because caches
+    /// bend the line.
     fn around(&mut self, guess: f64, ns: f64, work: impl Fn(f64) -> Work) -> Result<f64> {
         let first = self.line((guess * 0.8, guess * 1.2), &work)?.work(ns);
         Ok(self.line((first * 0.8, first * 1.2), &work)?.work(ns))

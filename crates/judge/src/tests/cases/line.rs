@@ -4,7 +4,7 @@ use super::super::*;
 use crate::fixture::script::{text, text_of, text_of_rule};
 use serde_json::Value;
 
-/// One statement of a judgement. A statement that is no verdict has no question.
+/// One statement of a judgement. A statement other than a verdict has no question.
 #[derive(Clone, PartialEq)]
 pub struct Line {
     outcome: String,

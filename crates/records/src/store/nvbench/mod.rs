@@ -258,7 +258,7 @@ fn schedule(files: &[File]) -> Schedule {
     }
 }
 
-/// Returns a case of which only times are known.
+/// Returns a case that has times and no other evidence.
 fn case(id: CaseId) -> Case {
     Case {
         id,

@@ -79,7 +79,7 @@ impl LoadedArtifact {
         }
     }
 
-    /// Modules that are called one after the other, each by its first entry.
+    /// Joins modules that are called one after the other, each by its first entry.
     fn join(parts: Vec<Self>, steps: &[usize]) -> Result<Self> {
         let (mut modules, mut firsts) = (Vec::new(), Vec::new());
         for part in parts {

@@ -28,7 +28,7 @@ const CLOCK_NS: u64 = 100_000;
 /// The number of event pairs from which the clock's step is read.
 const TICK_PAIRS: usize = 64;
 
-/// The number of empty graphs, of which the median counts.
+/// The number of empty graphs that are timed. Their median counts.
 const EMPTY: usize = 21;
 
 /// Times of the timer itself, in ns. They are the same for all cases of a process.
@@ -271,8 +271,8 @@ impl Timer for CudaTimer<'_> {
         Ok(median)
     }
 
-    /// Events right behind one another differ by a few steps of the clock; the smallest difference
-    /// between any two such differences is one step.
+    /// Measures the step of the event clock. Successive events differ by a few steps, and the smallest difference
+    /// between two such differences is one step.
     fn tick(&mut self) -> Result<u64> {
         if let Some(known) = self.device.overheads.tick_ns {
             return Ok(known);

@@ -100,6 +100,7 @@ pub(super) struct After {
 }
 
 impl After {
+    /// Reads the inputs and the bytes around the tensors after a launch, and remembers which were overwritten.
     pub fn look(
         &mut self,
         device: &mut dyn Device,
@@ -252,6 +253,7 @@ impl<'a> Runs<'a> {
         })
     }
 
+    /// Remembers the tensors whose bytes between strides were overwritten.
     pub fn look_between_strides(&mut self, gaps: &[String]) {
         for gap in gaps {
             if !self.overruns.contains(gap) {
@@ -571,6 +573,7 @@ impl<'a> Dump<'a> {
         }
     }
 
+    /// Writes the outputs of the first launch, if the job names a directory and there are any.
     pub fn after(&self, first: Option<&OutputImages>) -> Result<()> {
         match (&self.dir, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),

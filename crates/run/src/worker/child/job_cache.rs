@@ -56,6 +56,7 @@ impl JobCache {
         }
     }
 
+    /// Starts the clocks of a job.
     pub fn begin_job(&mut self) {
         self.job_began = Instant::now();
         self.on_host = Duration::ZERO;
@@ -74,6 +75,10 @@ impl JobCache {
         self.job_began.elapsed().saturating_sub(self.on_host)
     }
 
+    /// Returns the bytes of the inputs of a case for one seed.
+    ///
+    /// # Errors
+    /// Reference, if the inputs cannot be made.
     pub fn inputs(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
         self.on_host(|cache| held(&cache.shared.inputs).images(case, seed))
             .map_err(|error| reference(format!("the inputs cannot be made: {error}")))
@@ -94,6 +99,7 @@ impl JobCache {
         }
     }
 
+    /// Waits until the thread that reads ahead has done its work.
     #[cfg(test)]
     pub fn wait_for_reader(&self) {
         self.reader.as_ref().unwrap().install(|| ());

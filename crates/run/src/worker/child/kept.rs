@@ -32,6 +32,7 @@ struct Variable {
 pub struct Contents(Vec<(String, Address, blake3::Hash)>);
 
 impl Variables {
+    /// Reads the variables of a program that was just loaded, so that they can be restored.
     pub fn read(device: &mut dyn Device, program: Program) -> Result<Self> {
         Ok(Self {
             program,
@@ -39,6 +40,7 @@ impl Variables {
         })
     }
 
+    /// Returns the address and a hash of the content of each variable at this moment.
     pub fn now(&self, device: &mut dyn Device) -> Result<Contents> {
         let all = read_all(device, self.program)?.into_iter();
         Ok(Contents(

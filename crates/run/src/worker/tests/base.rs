@@ -24,7 +24,8 @@ fn pair_job() -> PairJob {
     }
 }
 
-/// Steps, then what the worker does instead of answering; the known-good kernel is fine.
+/// Returns the fault of a worker that sends steps and then does what `end` says instead of answering. The known-good
+/// kernel passes on the next worker.
 fn broke(steps: &[Frame], end: &str) -> Fault {
     let said: String = steps.iter().map(|step| say(1, step.clone())).collect();
     let bad = format!("{}read order\n{said}{end}", ready());

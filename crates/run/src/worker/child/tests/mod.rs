@@ -502,7 +502,7 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
     assert_eq!(orders.len(), 2, "either may be loaded first");
 }
 
-/// Modules with a variable each, which a tensor called like the symbol fills.
+/// Builds modules with a variable each, which a tensor called like the symbol fills.
 fn group(modules: &[&str], steps: &[usize]) -> Artifact {
     let modules = modules.iter().map(|symbol| Artifact::Cubin {
         path: format!("{symbol}.cubin").into(),
@@ -564,7 +564,7 @@ fn kernels_of_several_modules_are_launched_in_their_order() {
     fake.launch(&stage.call).unwrap();
     assert_eq!(floats(&mut fake, 0xa000, N), [24.0; N]);
 
-    // The case has no output to be compared, and what it leaves is no overrun.
+    // The case has no output to be compared, and what it leaves is not an overrun.
     let mut job = job("double", case, "double");
     job.artifact = artifact;
     job.expected = ExpectedOutput::Variant {
