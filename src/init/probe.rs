@@ -161,7 +161,7 @@ impl<'a> KernelOrigin<'a> {
     }
 }
 
-/// What a launch of a program did in the simulator.
+/// The accesses of a program's launch in the simulator, and whether it has findings there.
 pub struct ObservedLaunch {
     /// By part, with what it does with each.
     pub tensors: Vec<Option<Tensor>>,

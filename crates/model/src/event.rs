@@ -1,5 +1,5 @@
-//! What the simulator saw go wrong in a launch, as data. `wording` makes the sentences. Places, threads, blocks and the
-//! address are those of the [`Finding`](super::Finding) that holds the event.
+//! Events of a launch in which the simulator saw something go wrong, as data. `wording` makes the sentences. Places,
+//! threads, blocks and the address are those of the [`Finding`](super::Finding) that holds the event.
 
 use super::{Difference, Place, Swizzle};
 use schemars::JsonSchema;

@@ -17,7 +17,7 @@ struct SelectedPart {
     bits: u32,
 }
 
-/// What selects a part, its first bit and its number of bits.
+/// The words that select a part, with its first bit and its number of bits.
 const PARTS: [(&str, u32, u32); 6] = [
     (".b0", 0, 8),
     (".b1", 8, 8),
