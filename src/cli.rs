@@ -447,6 +447,7 @@ pub struct CompareArgs {
   gatekeeper run --base origin/main && gatekeeper explain
   gatekeeper explain sdpa_fp8/stage2@mission                          one case of the last run
   gatekeeper explain --record pr.json --base main.json 'rmsnorm*'     two runs of one machine
+  gatekeeper explain --measure sdpa_fp8/stage2@mission                what each hunk of the change costs
 
 Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
 pub struct ExplainArgs {
@@ -459,6 +460,22 @@ pub struct ExplainArgs {
     /// The record of the old state, for a run without --base
     #[arg(long, value_name = "RECORD")]
     pub base: Option<PathBuf>,
+    /// Take the change of one case apart, and measure each hunk, flag, macro and launch alone: added to the base, and
+    /// taken from head. Needs the files of the run
+    #[arg(long, conflicts_with = "base")]
+    pub measure: bool,
+    /// With --measure: where kernels run, as for `run` [default: as in the run]
+    #[arg(
+        long,
+        default_value = "auto",
+        value_name = "DEVICE",
+        requires = "measure",
+        hide_default_value = true
+    )]
+    pub device: DeviceChoice,
+    /// With --measure: install the compiler first, if there is none
+    #[arg(long, requires = "measure")]
+    pub provision: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = ExplainFormat::Terminal)]
     pub format: ExplainFormat,

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod init;
 pub mod injection;
 pub mod logging;
+pub mod measure;
 pub mod programs;
 pub mod revisions;
 pub mod tune;

@@ -1,6 +1,7 @@
 //! `explain`: explains why the cases of two records differ.
 
-use super::print;
+use super::measure::measure_case;
+use super::{print, terminal_options};
 use crate::cli::{ExplainArgs, ExplainFormat};
 use build::code::CodeReader;
 use build::toolchain::{self, Disassembler};
@@ -12,6 +13,9 @@ use model::{
 use records::store;
 use report::exit::Exit;
 use report::explain::{self as words, Explanation};
+use report::section::Section;
+use report::terminal::{self, Verbosity};
+use report::{markdown, measured};
 use system::cache::Cache;
 use system::error::{Error, Result};
 use wording::reasons;
@@ -36,16 +40,42 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
     }
     let cases = selected(&record, &args.cases)?;
     let index = Index::against(base.as_ref(), &record);
-    let explanations: Vec<Explanation> = cases
-        .into_iter()
+    let mut explanations: Vec<Explanation> = cases
+        .iter()
         .map(|case| explained(&index, &record, case))
         .collect();
-    print(&match args.format {
-        ExplainFormat::Terminal => words::terminal(&explanations),
-        ExplainFormat::Markdown => words::markdown(&explanations),
-        ExplainFormat::Json => words::json(&explanations)?,
-    })?;
+    if args.measure {
+        let ([case], [explanation]) = (&cases[..], &mut explanations[..]) else {
+            return Err(Error::usage(format!(
+                "--measure takes one case, and {} are selected",
+                cases.len()
+            ))
+            .help("name it: gatekeeper explain --measure KERNEL/VARIANT@SHAPE"));
+        };
+        let found = measure_case(args, &record, &index.judge(), case)?;
+        explanation.measured = Some(found);
+    }
+    print(&render(args.format, &explanations)?)?;
     Ok(Exit::Held)
+}
+
+fn render(format: ExplainFormat, explanations: &[Explanation]) -> Result<String> {
+    let sections: Vec<Vec<Section>> = explanations
+        .iter()
+        .filter_map(|explanation| explanation.measured.as_ref())
+        .map(|change| vec![measured::section(change)])
+        .collect();
+    Ok(match format {
+        ExplainFormat::Terminal => {
+            let options = terminal_options(Verbosity::Normal);
+            let tables = terminal::render_groups(&sections, options);
+            format!("{}{}", words::terminal(explanations), tables.trim_start())
+        }
+        ExplainFormat::Markdown => {
+            words::markdown(explanations) + &markdown::render_sections(&sections)
+        }
+        ExplainFormat::Json => words::json(explanations)?,
+    })
 }
 
 fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>> {
@@ -82,6 +112,7 @@ fn explained<'a>(index: &Index<'a>, record: &Record, case: &'a Case) -> Explanat
             subject,
             causes: Vec::new(),
             gaps: Vec::new(),
+            measured: None,
         };
     }
     match Sides::from_index(index, &id) {
@@ -90,12 +121,14 @@ fn explained<'a>(index: &Index<'a>, record: &Record, case: &'a Case) -> Explanat
             subject: Subject::Case(id),
             causes: explain::explain(&sides),
             gaps: gaps(&sides),
+            measured: None,
         },
         Err(why) => Explanation {
             wrong: None,
             subject: Subject::Case(id),
             causes: Vec::new(),
             gaps: vec![words::unexplained(&why).to_owned()],
+            measured: None,
         },
     }
 }

@@ -14,6 +14,7 @@ pub mod history;
 pub mod init;
 pub mod judge;
 pub mod list;
+mod measure;
 pub mod merge;
 pub mod profile;
 mod progress;

@@ -29,6 +29,7 @@ mod interrupted;
 mod launch_state;
 mod logging;
 mod matching;
+mod measure;
 mod modules;
 mod nvbench;
 mod out;

@@ -13,6 +13,7 @@ mod counts;
 pub mod diagnosis;
 mod lines;
 mod loops;
+mod measured;
 mod places;
 mod residency;
 mod side;
@@ -23,6 +24,10 @@ use causes::Rule;
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
 pub use compiled::Compiled;
+pub use measured::{
+    ChangePiece, ChangedLines, LineRange, MeasuredChange, MeasuredMetric, MeasuredPair,
+    MeasuredPart, PartEffect,
+};
 pub use side::{CaseSide, Sides, Unexplained};
 
 /// Returns the causes of what changed, the gravest first. The list is never empty: that nothing changed is a cause.

@@ -19,7 +19,7 @@ use model::{
 };
 use ptxsim::COUNTER_MODEL;
 use run::worker::{Crews, PairJob};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use system::cache::Cache;
 use system::error::{Error, Result};
@@ -38,11 +38,24 @@ impl CandidateBuilder<'_> {
     /// # Errors
     /// Fails with an environment error if the machine failed.
     pub fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
+        self.build_at(&self.root, &self.toolchain, units)
+    }
+
+    /// Builds units whose paths start at another directory, or with another compiler.
+    ///
+    /// # Errors
+    /// Fails with an environment error if the machine failed.
+    pub fn build_at(
+        &self,
+        root: &Path,
+        toolchain: &Toolchain,
+        units: &[Unit],
+    ) -> Result<Vec<Built>> {
         (self.on)(Event::Began {
             phase: Phase::Build,
             steps: units.len() as u64,
         });
-        let building = Building::new(&self.root, &self.toolchain, self.cache);
+        let building = Building::new(root, toolchain, self.cache);
         build::build_all(building, units, &|unit, _| {
             (self.on)(Event::Stepped {
                 phase: Phase::Build,
@@ -119,6 +132,11 @@ impl<'a> Bench<'a> {
 
     pub fn toolchain(&self) -> &Toolchain {
         &self.planned.toolchain
+    }
+
+    /// Returns the compiler of the base, if the change has a base.
+    pub fn base_toolchain(&self) -> Option<&Toolchain> {
+        self.planned.base.as_ref().map(|base| &base.toolchain)
     }
 
     /// Checks all seeds of all cases that were built, and returns a record with the verdict of each gate.

@@ -1,7 +1,9 @@
 //! Writes causes in words: as text, as markdown and as JSON.
 
 use crate::kernels::{also, by_kernel};
-pub use explain::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide, Unexplained};
+pub use explain::{
+    Cause, CauseClass, CausePlace, CauseValue, Measure, MeasuredChange, PlaceSide, Unexplained,
+};
 use model::{Arch, CodeFacts, Metric, NotRun, Num, Seen, Subject, UnitId};
 use serde::{Serialize, Serializer};
 use std::fmt::Write;
@@ -22,6 +24,9 @@ pub struct Explanation {
     pub causes: Vec<Cause>,
     /// Comparisons that were impossible, and why.
     pub gaps: Vec<String>,
+    /// The parts of the change, if they were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredChange>,
 }
 
 impl Explanation {
@@ -171,6 +176,7 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         causes,
         gaps,
         wrong: _,
+        measured: _,
     } = explanation;
     let mut text = String::new();
     for (at, cause) in causes.iter().enumerate() {

@@ -22,6 +22,7 @@ mod kernels;
 pub mod ladder;
 pub mod markdown;
 pub mod matching;
+pub mod measured;
 
 pub mod models;
 mod not_judged;

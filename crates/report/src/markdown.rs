@@ -64,7 +64,12 @@ pub fn render(input: &ReportInput) -> String {
 
 /// Renders a report other than a judgement: a title, and sections in groups.
 pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
-    let mut out = format!("## gatekeeper: {}\n", text(title));
+    format!("## gatekeeper: {}\n", text(title)) + &render_sections(groups)
+}
+
+/// Lays out sections without a title above them.
+pub fn render_sections(groups: &[Vec<Section>]) -> String {
+    let mut out = String::new();
     let place = Placement {
         heading: "###",
         told: None,

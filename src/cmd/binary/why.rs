@@ -145,6 +145,7 @@ fn explain_kernel(
         subject: Subject::Unit(unit.clone()),
         causes,
         gaps,
+        measured: None,
     }
 }
 

@@ -335,6 +335,7 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
                     .map(|sides| ::explain::explain(&sides))
                     .unwrap_or_default(),
                 gaps: vec![format!("machine code: {}", case.id)],
+                measured: None,
             }
         })
         .collect()
@@ -358,6 +359,7 @@ fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
         subject: Subject::Unit(unit.id.clone()),
         causes: vec![cause.clone()],
         gaps: vec![format!("machine code: {text}")],
+        measured: None,
     });
     explain::KernelExplanations::Explained {
         kernels: explained.collect(),

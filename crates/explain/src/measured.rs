@@ -1,0 +1,120 @@
+//! Defines what was measured of a change that was taken apart: its pieces, and what each of them costs.
+
+use model::{Metric, Num};
+use serde::Serialize;
+
+/// The smallest piece of a change that can be made without the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangePiece {
+    Lines(ChangedLines),
+    /// Macros that the compiler's command line defines.
+    Definitions,
+    /// Flags of the compiler.
+    Flags,
+    /// Directories in which the compiler looks for headers.
+    IncludeDirs,
+    /// The functions that are called.
+    Entries,
+    /// The grid, the blocks and the arguments of the launches.
+    Launch,
+    /// The tensors of the case, with their sizes.
+    Data,
+    Compiler,
+}
+
+/// Lines of a file that differ between base and head, with nothing but these between two lines that are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangedLines {
+    /// The path from the top of the tree.
+    pub file: String,
+    pub base: LineRange,
+    pub head: LineRange,
+    /// The first line of code, as head has it, or the base if head has none. Empty if there is no code.
+    pub text: String,
+}
+
+/// A range of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LineRange {
+    /// The number of the first line, from 1. Where there are no lines, the number of the line that follows.
+    pub first: usize,
+    pub count: usize,
+}
+
+/// A change, taken apart and measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredChange {
+    /// The metrics that differ between base and head. The shares are those of the first one.
+    pub metrics: Vec<MeasuredMetric>,
+    /// The parts of the change, the largest share first.
+    pub parts: Vec<MeasuredPart>,
+    /// Pairs of parts that cost more or less together than each of them alone.
+    pub pairs: Vec<MeasuredPair>,
+}
+
+/// A metric of the whole change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MeasuredMetric {
+    pub metric: Metric,
+    pub base: Num,
+    pub head: Num,
+}
+
+/// A part of a change. It has several pieces if these do not build, or are wrong, without each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredPart {
+    pub pieces: Vec<ChangePiece>,
+    /// The effects, in the order of the metrics.
+    pub effects: Vec<PartEffect>,
+}
+
+/// The effect of one part on one metric, measured in two surroundings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PartEffect {
+    /// What the part adds to the base.
+    pub added_to_base: Num,
+    /// What head has more than head without the part.
+    pub taken_from_head: Num,
+    /// The standard error of both, which is 0 for a count.
+    pub error: Num,
+}
+
+/// Two parts, and what they add to the base together beyond what each adds alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredPair {
+    /// The numbers of the parts, from 1, in the order of the parts.
+    pub parts: [usize; 2],
+    /// One value for each metric.
+    pub extra: Vec<Num>,
+}
+
+impl PartEffect {
+    /// Returns the effect in the middle between the two surroundings. For parts that interact in pairs at most, these
+    /// add up to the whole change: each pair's extra is divided equally (the Shapley value).
+    pub fn middle(self) -> f64 {
+        f64::midpoint(self.added_to_base.0, self.taken_from_head.0)
+    }
+}
+
+impl MeasuredChange {
+    /// Returns the share of a part in the change of the first metric. Returns `None` if that did not change.
+    pub fn share(&self, part: &MeasuredPart) -> Option<f64> {
+        let (whole, effect) = (self.metrics.first()?, part.effects.first()?);
+        let change = whole.head.0 - whole.base.0;
+        let share = effect.middle() / change;
+        share.is_finite().then_some(share)
+    }
+
+    /// Returns what is left of the change of the first metric after all parts.
+    pub fn rest(&self) -> Option<f64> {
+        let whole = self.metrics.first()?;
+        let parts: f64 = self
+            .parts
+            .iter()
+            .filter_map(|part| part.effects.first())
+            .map(|effect| effect.middle())
+            .sum();
+        Some(whole.head.0 - whole.base.0 - parts)
+    }
+}
