@@ -1,11 +1,11 @@
 //! `explain`: explains why the cases of two records differ.
 
 use super::measure::measure_case;
-use super::{print, terminal_options};
+use super::{print, remark, terminal_options};
 use crate::cli::{ExplainArgs, ExplainFormat};
 use build::code::CodeReader;
 use build::toolchain::{self, Disassembler};
-use explain::Sides;
+use explain::{Cause, CauseClass, Sides};
 use judge::Index;
 use model::{
     BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Subject, Unit, UnitId,
@@ -56,7 +56,27 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         explanation.measured = Some(found);
     }
     print(&render(args.format, &explanations)?)?;
+    // Two records do not have the files to measure.
+    if args.format == ExplainFormat::Terminal && args.base.is_none() && !args.measure {
+        suggest_measuring(&record, &explanations);
+    }
     Ok(Exit::Held)
+}
+
+/// Names the command that measures the first case of which a share is not known.
+fn suggest_measuring(record: &Record, explanations: &[Explanation]) {
+    let is_unknown =
+        |cause: &Cause| cause.share.is_none() && cause.class != CauseClass::NothingChanged;
+    let unknown = explanations.iter().find(|explanation| {
+        explanation.causes.iter().any(is_unknown) && !record.plan.is_compiled(&explanation.subject)
+    });
+    if let Some(explanation) = unknown {
+        let case = explanation.subject.to_string();
+        let case = shlex::try_quote(&case).unwrap_or_default();
+        remark(&format!(
+            "to measure what each part of the change costs: gatekeeper explain --measure {case}"
+        ));
+    }
 }
 
 fn render(format: ExplainFormat, explanations: &[Explanation]) -> Result<String> {

@@ -88,7 +88,7 @@ impl Laboratory for BenchLaboratory<'_, '_> {
             .iter()
             .map(|pair| Ok(count_changes(self.both(pair)?)))
             .collect::<Result<Vec<MetricChanges>>>()?;
-        if self.bench.device().is_some() {
+        if self.bench.device().is_some() && !pairs.is_empty() {
             let times = self.time(pairs)?;
             for (changes, time) in changes.iter_mut().zip(times) {
                 changes.insert(Metric::P50, time);
