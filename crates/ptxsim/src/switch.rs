@@ -1,5 +1,6 @@
-//! Observers that do not see one kind of access: for the test that each of them is missed where it is gone
-//! (`tests/observers`). Without the feature `switches` all of them see everything, and this is nothing.
+//! Switches an observer off for one kind of access, for the test that each of them is missed where it is gone
+//! (`tests/observers`). Without the feature `switches` all observers see everything, and the functions here return
+//! constants.
 
 /// A check, or the counting, of accesses to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +74,14 @@ mod on {
         /// Stores and updates by `st.async` and `red.async`.
         AsyncStore,
         Mbarrier,
-        /// `ldmatrix` and `stmatrix`
+        /// Accesses of `ldmatrix` and `stmatrix`, by rows of 16 bytes.
         Matrix,
-        /// Loads and stores of `wmma`
+        /// Fragments that `wmma` loads and stores.
         Fragment,
         Wgmma,
         Texture,
         Surface,
-        /// `tensormap.replace` and `tensormap.cp_fenceproxy`
+        /// Changes of a map by `tensormap.replace` and `tensormap.cp_fenceproxy`.
         TensorMap,
     }
 
@@ -144,7 +145,7 @@ mod on {
 
     struct Switch {
         off: Option<(Observer, AccessKind)>,
-        /// Kinds of the instructions of the kernel that was launched last.
+        /// The kinds of the instructions of the kernel that was launched last.
         kinds: Vec<Option<AccessKind>>,
     }
 
@@ -160,7 +161,7 @@ mod on {
         SWITCH.write().unwrap().off = off;
     }
 
-    /// A launch begins.
+    /// Notes the kinds of the instructions when a launch begins.
     #[allow(clippy::unwrap_used)]
     pub fn begin(program: &Program) {
         let kinds = program
@@ -171,6 +172,7 @@ mod on {
         SWITCH.write().unwrap().kinds = kinds;
     }
 
+    /// Returns true if an observer is off for the access of an instruction.
     #[allow(clippy::unwrap_used)]
     pub fn is_off(observer: Observer, pc: u32) -> bool {
         let switch = SWITCH.read().unwrap();
