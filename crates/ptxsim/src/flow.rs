@@ -3,7 +3,7 @@
 //!
 //! The control flow is that of the flat code: an instruction leads to the next one and to the targets of its branch.
 //! This module does not look for points at which lanes meet again. At run time the lanes with the lowest instruction
-//! number run first (`decode`), which lets them meet where branches join.
+//! number run first, and lanes that come to the same instruction go on together (`exec::warp`).
 
 use crate::isa::wgmma::OperandA;
 use crate::isa::*;
