@@ -9,7 +9,7 @@ fn at(file: u32, line: u32) -> At {
     }
 }
 
-/// A call of a function with this label.
+/// Returns a call of the function with this label.
 fn call(callee: &str, at: At) -> Option<Call<'_>> {
     Some(Call {
         at,
