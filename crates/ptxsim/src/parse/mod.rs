@@ -489,7 +489,7 @@ impl<'a> Parser<'a> {
     /// Reads a `.loc`, such as `.loc 1 24 5` with `, function_name $L__info_string0+12, inlined_at 1 18 3`.
     ///
     /// LLVM's assembly parser (seen in Triton 3.9) counts the lines of an inline text from the line of the statement:
-    /// its fifth instruction seems to be four lines further down in the source. So only the first `.loc` of a text
+    /// its fifth instruction seems to be four lines further down in the source. So only the first `.loc` of such a text
     /// counts, which is the statement's.
     fn loc(&mut self) -> Result<(), ParseError> {
         let block = self.s.inline_asm();

@@ -14,7 +14,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// A tensor of elements of two bytes: so many channels, positions of space and images.
+    /// A tensor of elements of two bytes, with its channels, positions of space and images.
     fn new(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
         let mut bytes = 2;
         let strides = extents.iter().take(extents.len() - 1).map(|extent| {
@@ -153,7 +153,7 @@ impl Copy {
         pixels.iter().map(place).collect()
     }
 
-    /// For each byte of the tile, as it lies there, the byte of the tensor that it is.
+    /// The byte of the tensor that each byte of the tile is, in the order of the tile.
     fn bytes_of_tile(&self) -> Vec<Option<usize>> {
         let each = self.map.element.bytes() as usize;
         let row = self.columns().channels as usize * each;

@@ -1,5 +1,5 @@
-//! Lines of functions that nvcc inlined more than once (tests/fixtures/inlined.cu, nvcc 13.0.88
-//! -lineinfo): which call is meant, and which line of the user's own counts.
+//! Tests the lines of functions that nvcc inlined more than once (tests/fixtures/inlined.cu, nvcc 13.0.88 -lineinfo):
+//! the call that is meant, and the line of the user's own that counts.
 
 use crate::common::*;
 use ptxsim::*;

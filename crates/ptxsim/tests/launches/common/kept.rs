@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     Bytes,
-    /// Numbers that may differ by 4e-3.
+    /// The numbers that may differ by 4e-3.
     F32,
     F16,
 }
@@ -26,7 +26,7 @@ pub struct Wanted<'a> {
 
 /// A launch, and all buffers that it is given: where they lie and their bytes.
 pub struct Kept<'a> {
-    /// The PTX, from which `kernel` is.
+    /// The PTX that `kernel` comes from.
     pub text: &'a str,
     pub kernel: &'a Kernel,
     pub launch: Launch,
@@ -106,8 +106,8 @@ fn hold(name: &str, report: &Report) {
 }
 
 impl Kept<'_> {
-    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test, or kernel, that
-    /// was right and had as many bytes.
+    /// Launches the kernel. Without an output that is `wanted`, a launch wants that of the last one of the same test,
+    /// or kernel, that was right and had as many bytes.
     pub fn launch(&self, memory: &mut Memory, wanted: Option<Wanted>) -> Result<Report, Fault> {
         let name = NAME.take();
         let Some(directory) = std::env::var_os("KEEP_LAUNCHES").map(PathBuf::from) else {

@@ -206,14 +206,14 @@ pub struct Prepared {
     grid: [u32; 3],
     shared: u32,
     out: u64,
-    /// q, k and v as the kernel is to understand them.
+    /// The values of q, k and v as the kernel is to read them.
     arrays: Vec<Vec<f64>>,
     heads: usize,
     s: usize,
 }
 
 impl Prepared {
-    /// With the processor time that it took.
+    /// Launches the kernel. Returns the result, and the processor time that it took.
     pub fn launch(&mut self, limits: Limits) -> (Result<Report, Fault>, f64) {
         let kernel = &self.module.kernels()[0];
         let start = cpu_seconds();
