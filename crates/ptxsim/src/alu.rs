@@ -49,7 +49,7 @@ fn pick(of: &'static Compiled) -> AluOp {
 }
 
 impl AluOp {
-    /// The class of each operand in use, destination first.
+    /// Returns the class of each operand in use, destination first.
     pub fn classes(&self) -> &'static [Class] {
         self.of.classes
     }

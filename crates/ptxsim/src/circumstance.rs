@@ -36,6 +36,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
+    /// Returns true if a circumstance is in the set.
     pub fn has(self, one: Circumstance) -> bool {
         self.set >> one as u8 & 1 == 1
     }

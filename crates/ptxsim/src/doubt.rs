@@ -14,7 +14,7 @@
 //!
 //! A doubt withholds only the counters that its instruction adds to, and only if the launch executed that instruction.
 //! The forms of doubt that follow from the code alone are worked out once for each program ([`Shape`]). What ptxas does
-//! is known of version 13.0.88. A change of code that it makes and that nobody has seen yet is not among the doubts.
+//! is known of version 13.0.88. A change of code by ptxas that has not been observed yet is not among the doubts.
 
 mod joined;
 

@@ -1,9 +1,9 @@
 //! Facts that follow from the control flow of a program and the registers that its instructions read and write: guesses
 //! of compare-and-swap loops, answers of atomics that are read, and waits.
 //!
-//! The control flow is that of the flat code: an instruction leads to the next one and to the targets of its branch.
-//! This module does not look for points at which lanes meet again. At run time the lanes with the lowest instruction
-//! number run first, and lanes that come to the same instruction go on together (`exec::warp`).
+//! Control flow is read off the flat code: an instruction leads to the next one and to the targets of its branch. This
+//! module does not look for points at which lanes meet again. At run time the lanes with the lowest instruction number
+//! run first, and lanes that come to the same instruction go on together (`exec::warp`).
 
 use crate::isa::wgmma::OperandA;
 use crate::isa::*;

@@ -102,6 +102,7 @@ pub struct Image {
 }
 
 impl Image {
+    /// Returns the bytes of a texel, with all of its channels.
     pub fn texel_bytes(&self) -> u32 {
         self.format.bytes() * self.channels
     }

@@ -236,6 +236,7 @@ impl Memory {
         self.next = (self.next + bytes).next_multiple_of(GAP);
     }
 
+    /// Adds an allocation at an address. With `known`, all of its bytes have values.
     pub(crate) fn insert(
         &mut self,
         name: &str,
@@ -260,6 +261,7 @@ impl Memory {
         );
     }
 
+    /// Removes the allocation at an address.
     pub(crate) fn remove(&mut self, base: u64) {
         self.allocations.retain(|a| a.base != base);
     }
@@ -389,6 +391,7 @@ impl Memory {
             .collect()
     }
 
+    /// Returns the bytes of all allocations.
     pub(crate) fn bytes(&self) -> u64 {
         self.allocations.iter().map(|a| a.len() as u64).sum()
     }
@@ -443,6 +446,7 @@ impl Memory {
         self.allocations.splice(first..first, variables.0);
     }
 
+    /// Returns true if an allocation begins at an address.
     pub(crate) fn has(&self, base: u64) -> bool {
         self.allocations.iter().any(|a| a.base == base)
     }

@@ -128,7 +128,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives a unit its turn.
+    /// Gives a unit its turn. Fails with a fault of its blocks.
     pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
         match unit {
             Unit::Block(block) => self.run_block::<CHECKS>(block),

@@ -75,7 +75,7 @@ pub const BLOCK: usize = 8;
 /// A value for each place of a block.
 pub type Row = [u32; BLOCK];
 
-/// The same access of each place of a block: the last write, or one of the reads.
+/// One of the remembered accesses, for each place of a block: the last write, or one of the reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Accesses {
     epochs: Row,
@@ -189,10 +189,12 @@ impl Cells {
         Cells(vec![Block::default(); places.div_ceil(BLOCK)])
     }
 
+    /// Returns the last write of a place.
     pub fn written(&self, place: usize) -> Seen {
         self.0[place / BLOCK].written.at(place % BLOCK)
     }
 
+    /// Returns the remembered reads of a place, the newest first.
     pub fn read(&self, place: usize) -> [Seen; 2] {
         self.0[place / BLOCK].read.map(|r| r.at(place % BLOCK))
     }

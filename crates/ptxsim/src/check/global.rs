@@ -227,6 +227,7 @@ impl GlobalShadow {
         }
     }
 
+    /// Returns the bytes that the record takes.
     pub fn used(&self) -> u64 {
         self.used
     }
@@ -483,7 +484,7 @@ enum Judged {
     Race(Conflict),
     /// It is ordered if one may count on a flag that this instruction read.
     Flag(FlagSide, u32),
-    /// Whether it is ordered depends on which lanes of the warp read.
+    /// It is ordered or not, which depends on the lanes of the warp that read.
     Lanes,
 }
 

@@ -154,6 +154,7 @@ impl Handed {
         self.released.is_empty() && self.sc.is_empty() && self.passed.is_empty()
     }
 
+    /// Takes over all of what another one hands on.
     pub fn join(&mut self, other: &Handed) {
         self.released.join(&other.released);
         self.sc.join(&other.sc);
@@ -175,10 +176,10 @@ pub enum FlagSide {
 pub struct Inter {
     pub known: Sparse,
     pub ready: Handed,
-    /// What reads that were no acquire brought, with no fence since. `sc` also has what barriers lead here from others
-    /// that read it, with no `fence.sc` since.
+    /// The order that reads without acquire have brought, with no fence since. `sc` also has what barriers lead here
+    /// from others that read it, with no `fence.sc` since.
     pub seen: Handed,
-    /// What is known but for a doubt, on the reader's side and on the writer's.
+    /// The order that is known but for a doubt, on the reader's side and on the writer's.
     pub by_reader: Sparse,
     pub by_writer: Sparse,
     /// The last instruction that read what is in `seen` or in doubt.

@@ -208,10 +208,12 @@ impl Page {
         Some((last + 1) << self.shift)
     }
 
+    /// Returns the bytes of the page that depend on its number of places.
     pub fn bytes(&self) -> u64 {
         (self.reads.len() + self.second.len() + self.writes.len()) as u64 * 4
     }
 
+    /// Returns all cells that are kept by place, to be changed.
     pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
         let reads = self.reads.iter_mut().chain(&mut self.second);
         let hidden = self
@@ -398,6 +400,7 @@ impl Page {
         self.lost || some && !self.forgotten.iter().all(knows)
     }
 
+    /// Returns true if a write of some place hides others.
     #[inline(always)]
     pub fn has_hidden(&self) -> bool {
         !self.hidden.is_empty()

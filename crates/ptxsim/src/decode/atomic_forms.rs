@@ -38,7 +38,7 @@ pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
 }
 
 impl Decoder<'_> {
-    /// Decodes `atom` and `red`.
+    /// Decodes `atom` and `red`, which differ in that `red` returns no old value.
     pub(super) fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let mut space = AddressSpace::Generic;
         let (mut name, mut ty, mut count) = (None, None, 1);

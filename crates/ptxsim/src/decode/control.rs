@@ -87,7 +87,7 @@ impl Decoder<'_> {
             .push((self.code.len(), which, scope, label.into(), pos));
     }
 
-    /// Decodes `bar` and `barrier`.
+    /// Decodes `bar` and `barrier`, of the block and of a warp.
     fn barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let rest: Vec<&str> = words[1..].iter().copied().filter(|w| *w != "cta").collect();
         // `bar` is `barrier.aligned`.

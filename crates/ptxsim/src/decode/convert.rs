@@ -196,7 +196,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Emits a conversion between floats.
+    /// Emits a conversion between floats, through f64 unless it is frequent.
     #[allow(clippy::too_many_arguments)]
     fn float_to_float(
         &mut self,

@@ -268,7 +268,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Decodes `txq` and `suq`.
+    /// Decodes `txq` and `suq`, which ask for a property of an image.
     fn query(&mut self, i: &Instruction, asked: &str) -> Load<()> {
         let asked = match asked {
             "width" => ImageQuery::Width,

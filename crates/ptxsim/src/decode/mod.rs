@@ -300,7 +300,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns a new register.
+    /// Returns the number of a new register of a class.
     fn register(&mut self, class: Class) -> u32 {
         let n = &mut self.registers[class as usize];
         *n += 1;
@@ -365,7 +365,7 @@ impl<'a> Decoder<'a> {
         self.first_step = false;
     }
 
-    /// Adds a step of arithmetic.
+    /// Adds a step that accesses registers alone.
     fn alu(&mut self, op: AluOp, operands: &[u32]) {
         let mut o = [0; 6];
         o[..operands.len()].copy_from_slice(operands);
@@ -524,7 +524,7 @@ impl<'a> Decoder<'a> {
         Ok((at, bytes as u32))
     }
 
-    /// Decodes a device function.
+    /// Decodes a device function, once for each kernel that may call it.
     fn function(&mut self, f: &Function) -> Load<()> {
         let placed = self.declare(f)?;
         self.is_kernel = false;
@@ -748,7 +748,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The register class that values of a type live in.
+/// Returns the class of the registers that values of a type live in.
 pub(crate) fn class(ty: Ty) -> Class {
     match ty {
         Ty::Pred => Class::Pred,

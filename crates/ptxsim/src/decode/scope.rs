@@ -40,6 +40,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
+    /// Opens a scope within the present one.
     pub fn open(&mut self) {
         self.all.push(Scope {
             parent: self.current,
@@ -48,16 +49,19 @@ impl Scopes {
         self.current = Some(self.all.len() - 1);
     }
 
+    /// Goes back to the scope around the present one.
     pub fn close(&mut self) {
         self.current = self.current.and_then(|c| self.all[c].parent);
     }
 
+    /// Adds a name to the present scope.
     pub fn insert(&mut self, name: &str, symbol: Symbol) {
         if let Some(c) = self.current {
             self.all[c].names.insert(name.into(), symbol);
         }
     }
 
+    /// Adds a range of registers to the present scope.
     pub fn insert_range(&mut self, prefix: &str, count: u32, class: Class, first: u32, ty: Ty) {
         if let Some(c) = self.current {
             self.all[c]

@@ -8,7 +8,7 @@ use crate::regs::Class;
 use crate::tensor_map::{MAP_BYTES, MapField};
 
 impl Decoder<'_> {
-    /// Decodes `tensormap.replace` and `tensormap.cp_fenceproxy`.
+    /// Decodes `tensormap.replace` and `tensormap.cp_fenceproxy`, which change a map and publish it.
     pub(super) fn tensor_map(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             [_, "replace", "tile", field, rest @ .., "b1024", ty] => {

@@ -103,6 +103,7 @@ fn integers_v3(regs: &mut Regs, m: &Integers) {
     integers_any(regs, m);
 }
 
+/// Executes a product of integers, with vectors if the processor has AVX2.
 pub fn integers(regs: &mut Regs, m: &Integers) {
     #[cfg(target_arch = "x86_64")]
     if has_v3() {

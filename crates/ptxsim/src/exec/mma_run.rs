@@ -47,6 +47,7 @@ pub struct Counted {
 }
 
 impl Machine<'_> {
+    /// Executes a matrix instruction of a warp, with its accesses to memory.
     pub fn mma<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -460,6 +461,7 @@ fn add_in_doubles(m: &Multiply, factors: Factors<f32>, sums: &mut [f64; ROOM]) {
     add_groups(m, &mut sums[..elements], &products);
 }
 
+/// Rounds the sums and writes them to the registers of D.
 #[inline(always)]
 fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
     let elements = (m.shape.m * m.shape.n) as usize;

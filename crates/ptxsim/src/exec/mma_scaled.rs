@@ -99,6 +99,7 @@ impl Scaled {
         lines
     }
 
+    /// Computes the product and writes it to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let (rows, columns) = (self.lines(regs, 0), self.lines(regs, 1));
         let before = regs.clone();

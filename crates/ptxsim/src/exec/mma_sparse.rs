@@ -125,6 +125,7 @@ impl Sparse {
         columns
     }
 
+    /// Computes the product and writes it to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let (rows, columns) = (self.rows(regs), self.columns(regs));
         let [a_elem, b_elem] = self.ab;
@@ -162,6 +163,7 @@ impl Quads {
         }
     }
 
+    /// Computes the four products and writes them to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let before = regs.clone();
         // Returns the lane that holds an element along the one side, and the number of the element in it.

@@ -133,6 +133,7 @@ pub struct InDoubles {
 }
 
 impl InDoubles {
+    /// Derives what the sums need from the factors.
     #[inline(always)]
     pub fn new(values: Factors<f32>, precision: Precision) -> InDoubles {
         let unit_of = precision.least.map(|n| {

@@ -194,7 +194,7 @@ fn format(
                     s.zero && v.is_finite(),
                 );
             }
-            // An unknown conversion is shown as it stands.
+            // An unknown conversion is printed unchanged.
             _ => {
                 let shown = rest.len() - tail.len();
                 out.push_str(&String::from_utf8_lossy(&rest[..shown]));
@@ -223,7 +223,7 @@ fn number(
     n
 }
 
-/// Returns the sign that stands before a number.
+/// Returns the sign in front of a number.
 fn sign(s: &Spec, negative: bool) -> &'static str {
     match (negative, s.plus, s.space) {
         (true, _, _) => "-",

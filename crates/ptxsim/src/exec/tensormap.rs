@@ -29,7 +29,7 @@ pub struct MapChange {
 pub type MapChanges = HashMap<u64, MapChange>;
 
 impl Machine<'_> {
-    /// Executes `tensormap.replace` for each lane.
+    /// Executes `tensormap.replace`, for one lane after the other.
     pub fn replace_field<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,

@@ -370,6 +370,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the undefined bits of one lane of a 32-bit register, if the register has any, and their origin.
     pub fn undefined_bits(w: &Warp, register: u32, lane: usize) -> Option<(u64, Origin)> {
         let marked = w.undefined.as_ref()?.bits((Class::R32, register))?;
         Some((marked.bits[lane], marked.origin))

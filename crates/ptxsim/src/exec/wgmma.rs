@@ -527,10 +527,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Executes `wgmma.fence`: products from here on may use registers that were accessed before.
     pub fn wgmma_fence(&mut self, w: &mut Warp) {
         w.products.fences += 1;
     }
 
+    /// Executes `wgmma.commit_group`: makes a group of the open products.
     pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
         let open = std::mem::take(&mut w.products.open);
         w.products.committed.push_back(open);

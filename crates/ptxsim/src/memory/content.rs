@@ -21,6 +21,7 @@ impl SharedBytes {
         Self(Arc::new(bytes))
     }
 
+    /// Returns true if neither was written since one was copied from the other.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -139,6 +140,7 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 
+    /// Returns true if all bytes are known to have values.
     #[inline(always)]
     pub fn is_all_known(&self) -> bool {
         self.known.all
@@ -229,6 +231,7 @@ impl Known {
         (offset / 64, ((1_u64 << bytes) - 1) << (offset % 64))
     }
 
+    /// Notes that some bytes have values now. A stretch within 16 bytes is quick.
     #[inline(always)]
     pub(super) fn set(&mut self, offset: usize, bytes: usize) {
         if self.all {
@@ -293,6 +296,7 @@ impl Known {
         (offset..offset + bytes).find(|&i| self.bits[i / 64] >> (i % 64) & 1 == 0)
     }
 
+    /// Notes that some of `total` bytes have values now.
     pub(super) fn set_range(&mut self, offset: usize, bytes: usize, total: usize) {
         if offset == 0 && bytes == total {
             self.all = true;

@@ -103,13 +103,13 @@ fn sin_cos(x: f32) -> (f64, f64) {
     }
 }
 
-/// Returns the sine of `x`.
+/// Returns the sine of `x`, which keeps the sign of a zero.
 pub fn sin(x: f32) -> f32 {
     // sin(-0) is -0, which the reduction loses.
     if x == 0.0 { x } else { sin_cos(x).0 as f32 }
 }
 
-/// Returns the cosine of `x`.
+/// Returns the cosine of `x`, an angle in radians.
 pub fn cos(x: f32) -> f32 {
     sin_cos(x).1 as f32
 }

@@ -231,13 +231,13 @@ pub fn e4m3_to_f32(b: u32) -> f32 {
     f32::from_bits(value.to_bits() | (b & 0x80) << 24)
 }
 
-/// The upper byte of an f16.
+/// Converts e5m2 to f32 exactly. Its code is the upper byte of an f16.
 #[inline(always)]
 pub fn e5m2_to_f32(b: u32) -> f32 {
     f16_to_f32((b & 0xff) << 8)
 }
 
-/// To nearest even; a NaN becomes 0x7fff. No branches, as above.
+/// Rounds f32 to the nearest f16, ties to even. A NaN becomes 0x7fff. There are no branches, as in [`f16_to_f32`].
 #[inline(always)]
 pub fn f32_to_f16(x: f32) -> u32 {
     let bits = x.to_bits();
@@ -260,7 +260,7 @@ pub fn f32_to_f16(x: f32) -> u32 {
     }
 }
 
-/// Converts bf16 to f32 exactly.
+/// Converts bf16 to f32 exactly: it is the upper half of one.
 #[inline(always)]
 pub fn bf16_to_f32(b: u32) -> f32 {
     f32::from_bits(b << 16)

@@ -48,7 +48,7 @@ pub fn to_odd(sum: f64, lost: f64) -> f64 {
     })
 }
 
-/// Rounds an f64 to f32.
+/// Rounds an f64 to f32, in any mode.
 pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
     let near = x as f32;
     let wide = f64::from(near);

@@ -67,6 +67,7 @@ impl Lines {
             .collect();
     }
 
+    /// Returns the position of a line.
     pub fn at(&self, id: LineId) -> At {
         self.line(id).map(|line| line.at).unwrap_or_default()
     }
@@ -75,6 +76,7 @@ impl Lines {
         self.all.get(id.0 as usize)
     }
 
+    /// Returns true if a line is in no foreign file.
     pub(crate) fn is_own(&self, id: LineId) -> bool {
         let at = self.at(id);
         at.line > 0 && !self.foreign.contains(&at.file)

@@ -10,7 +10,7 @@ pub struct ParseError {
     pub message: String,
 }
 
-/// A position in a text.
+/// A position in a text, and the functions that read from there on.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
     text: &'a str,
@@ -25,6 +25,7 @@ pub struct Scanner<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlineAsm(usize);
 
+/// Returns true if a name can begin with this character.
 pub fn is_name_start(c: u8) -> bool {
     c.is_ascii_alphabetic() || matches!(c, b'_' | b'$' | b'%')
 }
@@ -49,6 +50,7 @@ impl<'a> Scanner<'a> {
         self.inline_asm
     }
 
+    /// Returns the line and the column of the position.
     pub fn pos(&self) -> Pos {
         let before = self.text.get(self.line_start..self.at).unwrap_or("");
         Pos {
@@ -57,6 +59,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Returns an error at the position.
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
         Err(ParseError {
             pos: self.pos(),
@@ -247,6 +250,7 @@ impl<'a> Scanner<'a> {
         Ok(text)
     }
 
+    /// Returns true if a number begins here.
     pub fn starts_number(&mut self) -> Result<bool, ParseError> {
         Ok(self
             .peek()?

@@ -206,10 +206,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Counts an access to global memory.
     pub fn count_global(&mut self, x: &LaneAccess) {
         self.add_global(x.site, x.bytes, sectors(x.at, x.site.mask, x.bytes));
     }
 
+    /// Counts an access to shared memory, in the way in which its instruction is counted.
     #[inline(always)]
     pub fn count_shared(&mut self, x: &LaneAccess) {
         // The counted addresses lie in shared memory, which is smaller than 4 GiB.
@@ -229,6 +231,7 @@ impl Machine<'_> {
         self.add_shared(x.site, passes);
     }
 
+    /// Adds a request with these passes to the costs of an instruction.
     #[inline(always)]
     pub fn add_shared(&mut self, s: Site, passes: Passes) {
         if let Some(cost) = self.cost(s.pc) {
@@ -238,6 +241,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Adds a request with these sectors to the costs of an instruction.
     #[inline(always)]
     pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
         if let Some(cost) = self.cost(s.pc) {

@@ -189,7 +189,7 @@ impl Between {
         }
     }
 
-    /// The relation between accesses by lanes of one warp.
+    /// Returns the relation between accesses by lanes of one warp.
     pub fn within(streams: &Streams, instruction: u32, lanes: Option<u32>, epoch: u32) -> Between {
         let earlier = Earlier {
             instruction,
@@ -201,11 +201,12 @@ impl Between {
             .map_or(Between::Together, Between::Apart)
     }
 
+    /// Returns true for all but a mere hazard within a warp.
     pub fn is_grave(self) -> bool {
         self != Between::Together
     }
 
-    /// `None`: a race between warps or of one instruction.
+    /// Returns the kind of the finding, or `None` for a race between warps or of one instruction.
     pub fn kind(self) -> Option<FindingKind> {
         match self {
             Between::Unordered => None,
