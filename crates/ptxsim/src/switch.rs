@@ -53,6 +53,7 @@ mod on {
     use crate::program::*;
     use std::sync::RwLock;
 
+    /// The kinds of access for which an observer can be switched off.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum AccessKind {
         Generic,
@@ -69,7 +70,7 @@ mod on {
         Bulk,
         /// Bulk copies and reductions of a box of a tensor.
         Tensor,
-        /// From the block's shared memory to that of another one.
+        /// Copies from the block's shared memory to that of another one.
         BulkDistributed,
         /// Stores and updates by `st.async` and `red.async`.
         AsyncStore,

@@ -124,14 +124,14 @@ pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES
         ),
     };
     for n in 0..MOST_DIMENSIONS {
-        // At most 1024 and 8.
+        // The numbers are at most 1024, and the steps at most 8.
         bytes.extend((numbers.get(n).copied().unwrap_or(0) as u16).to_le_bytes());
         bytes.push(map.steps.get(n).copied().unwrap_or(0) as u8);
     }
     bytes.push(u8::from(corners.is_some()));
     for corner in corners.into_iter().flatten() {
         for n in 0..MOST_OF_SPACE {
-            // At most 16 bits.
+            // A corner has at most 16 bits.
             bytes.extend((corner.get(n).copied().unwrap_or(0) as i16).to_le_bytes());
         }
     }

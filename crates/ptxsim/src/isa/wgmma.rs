@@ -90,7 +90,7 @@ impl Descriptor {
     pub fn distances(self, transposed: bool) -> (u32, u32) {
         match (transposed, self.swizzle == Swizzle::None) {
             (false, true) => (self.leading, self.stride),
-            // All of a row lies within the width.
+            // A row of one instruction lies within the width.
             (false, false) => (0, self.stride),
             (true, true) => (self.stride, self.leading),
             (true, false) => (self.leading, self.stride),

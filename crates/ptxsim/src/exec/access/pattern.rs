@@ -21,18 +21,19 @@ use crate::regs::{ALL, Class, LANES, Regs, lanes};
 /// The lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// From the lowest address of the pattern.
+    /// The distance of these bytes from the lowest address of the pattern.
     pub at: u32,
     pub lanes: u32,
 }
 
-/// Bytes without a gap, from the lowest address of the pattern.
+/// A stretch of bytes without a gap, and its distance from the lowest address of the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub at: u32,
     pub bytes: u32,
 }
 
+/// The arrangement of the lanes, as far as it makes moving bytes quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// All lanes of the mask have one address.

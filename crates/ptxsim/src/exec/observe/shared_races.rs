@@ -164,11 +164,11 @@ impl Machine<'_> {
 /// The relation between two accesses that nothing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// By different warps, or by one instruction at once: no `__syncwarp()` would order them.
+    /// The accesses are by different warps, or by one instruction at once: no `__syncwarp()` would order them.
     Unordered,
-    /// By lanes of one warp, in different streams.
+    /// The accesses are by lanes of one warp, in different streams.
     Apart(Apart),
-    /// By lanes of one warp, in one stream.
+    /// The accesses are by lanes of one warp, in one stream.
     Together,
 }
 

@@ -64,7 +64,7 @@ fn a_call_directly_before_is_the_one() {
             " inlined at k.cu:7 inlined at k.cu:14 or k.cu:15"
         ]
     );
-    // But for a call of another function, which was inlined there once.
+    // A call of another function is known, which was inlined there once.
     r.loc(at(1, 3), call("part", at(1, 7)));
     r.loc(at(1, 9), call("other", at(1, 3)));
     r.instruction();
