@@ -230,7 +230,7 @@ fn compared(form: &str) -> bool {
             (_, last) => last == Some("f32"),
         },
         Some("red") => !form.starts_with("red.async"),
-        // Counted by the information tier.
+        // `wgmma` was compared. The information tier counts all others.
         _ => true,
     }
 }

@@ -91,7 +91,7 @@ impl Memory {
     pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut memory = Memory::new(limit);
-        // Below 256 GiB.
+        // The first allocation moves by less than 256 GiB.
         memory.next += mixed >> 26 & !0xff;
         memory.apart = (mixed & 0xff) << 8;
         memory.moved = moved.map(|turn| (turn, 0));
@@ -414,7 +414,7 @@ impl Memory {
         let mut offset = 0;
         while offset < bytes {
             let place = at + offset;
-            // A word of bits at a time, as outputs are mostly written whole.
+            // It looks at a word of bits at a time, as outputs are mostly written whole.
             if place.is_multiple_of(64)
                 && bytes - offset >= 64
                 && a.content.known.bits[place / 64] == u64::MAX

@@ -165,7 +165,8 @@ fn one_thread(
         for cluster in first..first.saturating_add(size).min(clusters) {
             whole_unit(&mut machine, cluster)?;
             let global = machine.global.as_mut()?;
-            // A value still missing at the end depends on all blocks, and so does a followed one.
+            // Whether a value is still missing at the end depends on all blocks, and so does the point up to which it
+            // is followed.
             let followed = machine.followed.values().any(|f| f.is_enough());
             let unsure =
                 global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;

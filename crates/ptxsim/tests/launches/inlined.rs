@@ -8,7 +8,7 @@ fn own(file: &str) -> bool {
     !file.starts_with("cuda/include/")
 }
 
-/// One warp, over buffers of so many floats.
+/// Runs one warp over buffers of `floats` floats.
 fn run(name: &str, own: fn(&str) -> bool, floats: usize) -> Result<Report, Fault> {
     let module = Module::load_with_own(&fixture("inlined"), own).unwrap();
     let kernel = module.kernel(name).unwrap();

@@ -58,7 +58,7 @@ pub fn names_of_readings(begin: &str) -> impl Iterator<Item = &'static str> {
         .filter_map(move |(name, _)| name.strip_prefix(begin))
 }
 
-/// The readings of ncu on a GPU: for each launch, the counts of some counters.
+/// Returns the readings of ncu on a GPU: for each launch, the counts of some counters.
 fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     let mut lines = include_str!("../../fixtures/counts.tsv").lines();
     let head = lines.next().unwrap().split('\t').skip(1);
@@ -78,7 +78,7 @@ fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     lines.map(row).collect()
 }
 
-/// The counters that a gate may rest on and that differ from what a GPU counted.
+/// Returns the counters that a gate may rest on and that differ from what a GPU counted, with both counts.
 fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u64)> {
     read.iter()
         .filter(|(counter, _)| !report.withheld.contains_key(counter))
@@ -87,7 +87,7 @@ fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u
         .collect()
 }
 
-/// A launch that a GPU has counted has the same counts. One reading more, and it has not.
+/// Asserts that a launch has the counts that a GPU counted of it, and that one reading more would differ.
 fn hold(name: &str, report: &Report) {
     let all = readings();
     let Some((_, read)) = all.iter().find(|(known, _)| *known == name) else {

@@ -91,7 +91,7 @@ impl E {
     }
 }
 
-/// How an element of A and one of B are put together, and what stands for it in the instruction.
+/// The way in which an element of A and one of B are combined, and the word for it in the instruction.
 #[derive(Clone, Copy, PartialEq)]
 pub enum How {
     Multiply,
