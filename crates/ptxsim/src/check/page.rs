@@ -549,6 +549,10 @@ fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bo
 }
 
 /// Decides which of three reads without order is forgotten.
+///
+/// If one alone is strong, it makes way, because fewer writes race with it than with a weak one. Otherwise the two that
+/// are kept are of different blocks if possible, or else of different warps. A later write that comes after all of one
+/// block or warp then still meets a read of another one.
 fn third(a: Reader, b: Reader, n: Reader) -> Step {
     let pair = |x: Reader| x.block != n.block;
     let strong = |x: Reader| x.strength > Strength::Weak;
@@ -562,7 +566,6 @@ fn third(a: Reader, b: Reader, n: Reader) -> Step {
             strong: strong(b),
         },
     );
-    // A weak read has fewer writes that it does not race with.
     match (strong(a), strong(b), strong(n)) {
         (true, false, false) => return without_a,
         (false, true, false) => return without_b,

@@ -296,6 +296,8 @@ fn lines_of_pixels(
 ) -> Vec<Option<u64>> {
     let mut at = start.get(1..).unwrap_or_default().to_vec();
     let mut lines = Vec::new();
+    // The next pixel is one step further in the first dimension of space. Behind the upper corner of a dimension the
+    // walk goes back to its lower corner, and on in the next dimension; behind the last one, to the next image.
     for _ in 0..im2col.pixels {
         let mut moved = at.clone();
         moved.iter_mut().zip(offsets).for_each(|(at, by)| *at += by);
