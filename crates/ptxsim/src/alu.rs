@@ -1,7 +1,8 @@
-//! How an operation on one lane becomes one on a warp: as a vector of lanes, where all take part and the
-//! processor has AVX2 and FMA (or is no x86-64), else one lane after another, which is slower and small.
-//! Both give the same bits, because Rust neither reorders nor contracts floating-point arithmetic, and
-//! `mul_add` is exact with or without the instruction.
+//! Makes an operation on one lane one on a warp.
+//!
+//! It runs as a vector of lanes if all lanes take part and the processor has AVX2 and FMA (or is no x86-64). Otherwise
+//! it runs one lane after another, which is slower and takes less code. Both give the same bits, because Rust neither
+//! reorders nor contracts floating-point arithmetic, and `mul_add` is exact with or without the instruction.
 
 use crate::regs::{ALL, Class, Lane, PARTS, Regs, lanes};
 
@@ -48,11 +49,12 @@ fn pick(of: &'static Compiled) -> AluOp {
 }
 
 impl AluOp {
-    /// The class of each operand in use, destination first.
+    /// Returns the class of each operand in use, destination first.
     pub fn classes(&self) -> &'static [Class] {
         self.of.classes
     }
 
+    /// Executes the operation in the lanes of `mask`.
     #[inline(always)]
     pub fn run(&self, regs: &mut Regs, operands: &Operands, mask: u32) {
         match self.vector {
@@ -155,7 +157,7 @@ arity!(
     (E, 4)
 );
 
-/// `rare!(op2, Name)`: as `op2::<Name>()`, but not as a vector.
+/// `rare!(op2, Name)` does what `op2::<Name>()` does, but not as a vector.
 macro_rules! rare {
     ($make:ident, $($o:tt)*) => { rare!(@ $make [$($o)*]) };
     (@ op1 [$($o:tt)*]) => { $crate::alu::rare1::<$($o)*>() };

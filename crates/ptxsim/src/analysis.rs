@@ -1,4 +1,4 @@
-//! A program with what its code alone tells, worked out when it is first asked for.
+//! A program and the analyses of its code, each of which is made when it is first asked for.
 
 use crate::branches::Branches;
 use crate::doubt::Shape;
@@ -24,17 +24,17 @@ impl AnalysedProgram {
         }
     }
 
-    /// For the doubts of its launches.
+    /// Returns the facts on which doubts of its launches rest.
     pub fn shape(&self) -> &Shape {
         self.shape.get_or_init(|| Shape::new(&self.program))
     }
 
-    /// For judging accesses by lanes of one warp.
+    /// Returns its branches, by which accesses by lanes of one warp are judged.
     pub fn branches(&self) -> &Branches {
         self.branches.get_or_init(|| Branches::new(&self.program))
     }
 
-    /// For accesses that lead out of the variable that they were computed from.
+    /// Returns the variables that addresses are computed from, by which accesses out of bounds are found.
     pub fn origins(&self) -> &Origins {
         self.origins.get_or_init(|| Origins::new(&self.program))
     }

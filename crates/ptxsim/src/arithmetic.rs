@@ -1,13 +1,13 @@
-//! Counts the arithmetic of a launch: operations by the unit that a GPU has for them, as PTX names them. For reading, and
-//! never gated: ptxas may join, split and drop arithmetic.
+//! Counts the arithmetic of a launch: operations by the unit that a GPU has for them, as PTX names them. The counts are
+//! for reading and never gated, because ptxas may join, split and drop arithmetic.
 
 use model::{Arithmetic, Work};
 use std::collections::BTreeMap;
 
 pub type Computed = BTreeMap<Arithmetic, Work>;
 
-/// The work of an instruction of this form, each time that a warp issues it with so many lanes. `None` where it
-/// is no arithmetic of floats, and no product of matrices.
+/// Returns the work of an instruction of this form that warps issued `issued` times, with `lanes` lanes in all. Returns
+/// `None` if it is neither arithmetic of floats nor a product of matrices.
 pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, Work)> {
     let words: Vec<&str> = form.split('.').collect();
     let (&name, &last) = (words.first()?, words.last()?);
@@ -45,14 +45,14 @@ pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, W
     Some((kind, Work { issued, operations }))
 }
 
-/// For a product of matrices: the element type, and how many operations of the whole warp.
+/// Returns the element type of a product of matrices, and the number of operations of the whole warp.
 fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
     let extents = words.iter().find_map(|word| extents(word))?;
     let kind = |word: &&str| {
         Some(match *word {
             "f16" => Arithmetic::TensorF16,
             "bf16" => Arithmetic::TensorBf16,
-            // Sums are of 32 bits, too; what is multiplied stands behind the first.
+            // Sums may be of 32 bits, too. The type of the factors stands behind that of the first sum.
             "tf32" => Arithmetic::TensorTf32,
             "e4m3" | "e5m2" | "e2m3" | "e3m2" => Arithmetic::TensorFp8,
             "f64" => Arithmetic::TensorFp64,
@@ -72,7 +72,7 @@ fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
     Some((multiplied, 2 * extents))
 }
 
-/// The product of the three numbers of `m16n8k16`.
+/// Returns the product of the three numbers of `m16n8k16`.
 fn extents(word: &str) -> Option<u64> {
     let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;

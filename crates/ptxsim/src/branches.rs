@@ -20,11 +20,11 @@ pub struct Turn {
     pub met: Option<u32>,
 }
 
-/// The relation between two instructions, as far as the code alone tells it.
+/// The relation between two instructions, as far as the code alone shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Apart(Apart),
-    /// One stream; the first is in a loop, or not.
+    /// The two belong to one stream. `loops` is true if the first one is in a loop.
     Straight {
         loops: bool,
     },
@@ -35,10 +35,10 @@ pub struct Branches {
     /// Source and destination of each branch that lanes of a warp may take apart, and of each jump back. The
     /// destination of an exit or a return is `u32::MAX`.
     all: Vec<(u32, u32)>,
-    /// Calls, and tables that jump back: no order of instructions can be told from their numbers.
+    /// True if there are calls, or tables that jump back: no order of instructions can be seen from their numbers.
     irregular: bool,
     deciding: HashSet<Register>,
-    /// For each instruction, how many instructions before it access memory.
+    /// The number of instructions before each one that access memory.
     accesses: Vec<u32>,
 }
 

@@ -1,19 +1,21 @@
 //! Facts of the machine and of the moment that a program can see, and that no result may depend on: the number of its
-//! multiprocessor, of its warp's slot, of the grid, the clock, the size of shared memory with what the system adds,
-//! the driver's registers, and where memory lies.
+//! multiprocessor, of its warp's slot, of the grid, the clock, the size of shared memory with what the system adds, the
+//! driver's registers, and where memory lies.
 //!
-//! A launch can be run with other values of them ([`crate::Limits::varied`]). All else stays: blocks and warps take
-//! turns as before, so that sums of floats come to the same bits. Any difference then depends on what was varied. That
-//! is exact where following values through branches is not: a kernel may pick its work by the multiprocessor it
-//! is on, and still compute the same.
+//! A launch can be run with other values of them ([`crate::Limits::varied`]). Everything else stays: blocks and warps
+//! take turns as before, so that sums of floats come to the same bits. Any difference then depends on what was varied.
+//! Following values through branches would not be exact: a kernel may pick its work by the multiprocessor that it is
+//! on, and still compute the same.
 //!
-//! A second launch takes as long as the first. So the program is asked first which of them it reads, and whether an
-//! address can come to be anything but an address.
+//! A second launch takes as long as the first. So [`looks`] asks the program first which circumstances it reads. An
+//! address counts as read only if it may become more than an address (`Flow`): it is stored, it decides a branch, or
+//! something that was made of it, and may have other low bits, is used as an address.
 //!
-//! Of two of them one other value is not enough ([`Turn`]). Where all bits of two addresses change, neither their
-//! distance nor their bits' difference does, and no two arrangements put any three buffers into all orders. And a clock that is faster
-//! by a fixed factor leaves low bits of a difference as they were. What this can miss: a limit between the two rates and
-//! real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory, which have one place.
+//! For two of them one other value is not enough ([`Turn`]). If all bits of two addresses change, neither their
+//! distance nor the difference of their bits does, and no two arrangements put any three buffers into all orders. And a
+//! clock that is faster by a fixed factor leaves low bits of a difference as they were. This can miss a limit between
+//! the two rates and real ones, the order of blocks that `malloc` gives, and addresses of shared and local memory,
+//! which have one place.
 
 pub use crate::isa::Circumstance;
 use crate::isa::{Access, AddressSpace, HOST_BASE, Inst, MODULE_BASE, Special};
@@ -26,7 +28,7 @@ use model::Place;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-/// A set of them, and the values that they have.
+/// A set of circumstances, and the turn that says which values they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Circumstances {
     set: u8,
@@ -34,11 +36,13 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
+    /// Returns true if a circumstance is in the set.
     pub fn has(self, one: Circumstance) -> bool {
         self.set >> one as u8 & 1 == 1
     }
 
-    /// Returns those of the set that have other values in the second turn, with these; none where no value is new.
+    /// Returns the circumstances of the set that have other values in the second turn, with these values, or `None` if
+    /// there are none.
     pub fn in_second_turn(self) -> Option<Self> {
         let twice = [Circumstance::Time, Circumstance::Addresses];
         let twice: Self = twice.into_iter().filter(|one| self.has(*one)).collect();
@@ -56,7 +60,7 @@ impl Circumstances {
         }
     }
 
-    /// Returns where memory lies, if not where it usually does.
+    /// Returns the turn that says where memory lies, or `None` if it lies where it usually does.
     pub fn moved(self) -> Option<Turn> {
         self.has(Circumstance::Addresses).then_some(self.turn)
     }
@@ -78,17 +82,18 @@ pub struct Look {
     pub place: Place,
 }
 
-/// Multiprocessors of an H100, where they are varied.
+/// The number of multiprocessors of an H100, which a varied launch shows.
 const MULTIPROCESSORS: u32 = 132;
-/// Slots for warps of a multiprocessor of sm_90.
+/// The number of slots for warps of a multiprocessor of sm_90.
 const WARP_SLOTS: u32 = 64;
-/// Bytes by which shared memory grows: its allocation unit.
+/// The bytes by which shared memory grows: its allocation unit.
 const SHARED_UNIT: u32 = 128;
-/// Bits of an address that no allocation changes: 256 bytes, as cudaMalloc promises.
+/// The bits of an address that no allocation changes: it is a multiple of 256 bytes, as cudaMalloc promises.
 const ALIGNED: u64 = 255;
 
 impl Circumstances {
-    /// Multiprocessors that the program names: it may do something else on one of them alone.
+    /// Returns the numbers that the program names and that may be those of multiprocessors: it may do something else on
+    /// one of them alone.
     pub(crate) fn named(self, program: &Program) -> Vec<u32> {
         if !self.has(Circumstance::Multiprocessor) {
             return Vec::new();
@@ -104,7 +109,8 @@ impl Circumstances {
         named
     }
 
-    /// The value of a special register for a warp of a block, where it is varied. `named` is as above.
+    /// Returns the value of a special register for a warp of a block, or `None` if it is not varied. `named` is the
+    /// result of [`Self::named`].
     pub(crate) fn special(
         self,
         special: Special,
@@ -114,13 +120,13 @@ impl Circumstances {
         let value = match special.circumstance()? {
             one if !self.has(one) => return None,
             Circumstance::Multiprocessor if special == Special::NSmId => MULTIPROCESSORS,
-            // Evenly over all of them, neighbours apart.
+            // Blocks are spread evenly over all multiprocessors, and neighbours are apart.
             Circumstance::Multiprocessor => named
                 .get(block as usize)
                 .copied()
                 .unwrap_or(block.wrapping_mul(37).wrapping_add(11) % MULTIPROCESSORS),
             Circumstance::WarpSlot if special == Special::NWarpId => WARP_SLOTS,
-            // The warps of a block are apart, and begin anywhere.
+            // The warps of a block have slots next to one another, and the first may have any.
             Circumstance::WarpSlot => {
                 (block.wrapping_mul(5).wrapping_add(warp).wrapping_add(1)) % WARP_SLOTS
             }
@@ -131,10 +137,12 @@ impl Circumstances {
         Some(value)
     }
 
-    /// Returns the clock of a warp that has executed so much. Usually that itself: no GPU is faster. Else as many
-    /// cycles for each instruction as one takes that waits for memory, or a few, from another moment on, and not evenly,
-    /// so that each bit of a difference changes. Never slower, as a program may wait for the clock, and not as slow as a
-    /// GPU that is shared, as it may give up waiting for something else.
+    /// Returns the clock of a warp that has executed this many instructions.
+    ///
+    /// Usually that is the number itself, as no GPU is faster. A varied clock begins at another moment. It takes as
+    /// many cycles for each instruction as one takes that waits for memory, or a few, and not evenly, so that each bit
+    /// of a difference changes. It is never slower than usual, as a program may wait for the clock, and not as slow as
+    /// a GPU that is shared, as a program may give up waiting for something else.
     pub(crate) fn time(self, executed: u64, (block, warp): (u32, u32)) -> u64 {
         let (cycles, from) = match self.turn {
             _ if !self.has(Circumstance::Time) => return executed,
@@ -146,7 +154,7 @@ impl Circumstances {
         executed.wrapping_mul(cycles).wrapping_add(from + uneven)
     }
 
-    /// Shared memory of a block: more of it is really there.
+    /// Returns the shared memory of a block in bytes. If its size is varied, the block really has more.
     pub(crate) fn shared_bytes(self, bytes: u32, most: u32) -> u32 {
         let more = bytes.next_multiple_of(SHARED_UNIT) + SHARED_UNIT;
         if self.has(Circumstance::SharedSize) && more <= most {
@@ -157,7 +165,7 @@ impl Circumstances {
     }
 }
 
-/// The circumstances that a launch of the program with these parameters looks at, each once.
+/// Returns the circumstances that a launch of the program with these parameters looks at, each once.
 pub(crate) fn looks(
     program: &Program,
     params: &[u8],
@@ -215,7 +223,7 @@ fn is_workspace(program: &Program, special: Special, inst: &Inst, cooperative: b
     matches!(special, Special::Workspace { .. }) && (cooperative || !is_own)
 }
 
-/// The first instruction that writes to a variable of the module, as far as the program says.
+/// Returns the first instruction that writes to a variable of the module, as far as the code shows it.
 pub(crate) fn writer(program: &Program, from: u64, bytes: u64) -> Option<&Inst> {
     let addresses = constants_in(program, from..from.saturating_add(bytes));
     let flow = Flow::follow(program, addresses, |_| false);
@@ -235,11 +243,11 @@ fn constants_in(program: &Program, range: Range<u64>) -> HashSet<Register> {
         .collect()
 }
 
-/// Registers that hold addresses, and those that hold something made of one. Whichever way the program
-/// goes: a register counts if any instruction puts one there.
+/// The registers that hold addresses, and those that hold something made of one. The order of instructions does not
+/// matter: a register counts if any instruction puts one there.
 struct Flow {
     addresses: HashSet<Register>,
-    /// The low bits of these, too, may differ from those of an address.
+    /// The registers that hold something made of an address: even its low bits may differ from those of the address.
     made: HashSet<Register>,
 }
 
@@ -267,7 +275,7 @@ impl Flow {
         })
     }
 
-    /// From some registers on, and what some instructions give.
+    /// Follows the addresses in some registers, and those that the instructions yield for which `gives` is true.
     fn follow(
         program: &Program,
         addresses: HashSet<Register>,
@@ -342,7 +350,7 @@ impl Flow {
         self.addresses.contains(&register) || self.made.contains(&register)
     }
 
-    /// The first instruction for which an address is more than an address.
+    /// Returns the first instruction for which an address is more than an address.
     fn taken<'a>(&self, program: &'a Program) -> Option<&'a Inst> {
         program.code.iter().find(|inst| {
             let shows = |access: MemoryAccess| access.writes() && !access.is_private();

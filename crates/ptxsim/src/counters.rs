@@ -7,16 +7,17 @@ use crate::report::{Cost, Counters, Kind, LineCost};
 use model::{Counter, LineCount, Tier, Withheld};
 use std::collections::BTreeMap;
 
-/// Grows whenever the same launch may count differently than before: part of a baseline's key.
+/// The version of the counts, a part of a baseline's key. It grows whenever the same launch may count differently than
+/// before.
 pub const COUNTER_MODEL: u32 = 3;
 
 impl Counters {
-    /// Zero where the launch did nothing of the kind.
+    /// Returns the count, which is zero if the launch did nothing of the kind.
     pub fn get(&self, counter: Counter) -> u64 {
         value(counter, &self.by_kind)
     }
 
-    /// All of them: those that a gate can rest on in this launch, and the others.
+    /// Returns all counters: those that a gate can rest on in this launch, and the others.
     pub fn split(&self, withheld: &BTreeMap<Counter, Withheld>) -> [BTreeMap<Counter, u64>; 2] {
         let (gated, others) = Counter::ALL
             .into_iter()
@@ -38,8 +39,8 @@ impl Counters {
         !of_rare || self.by_kind.keys().any(adds)
     }
 
-    /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
-    /// order of their names. `k.cu:5 inlined at k.cu:40`, where that is the same for all of the line.
+    /// Returns the source lines with the largest counts, at most `most` of them, the largest first. Equal ones are in
+    /// the order of their names. A line is named as `k.cu:5 inlined at k.cu:40` if that is the same for all of it.
     pub fn lines(&self, counter: Counter, most: usize) -> Vec<LineCount> {
         let mut lines: Vec<(&String, &LineCost, u64)> = self
             .by_line
@@ -98,8 +99,8 @@ impl Cost {
     }
 }
 
-/// The quantity that instructions of this kind add to this counter; `None`: nothing. Whoever counts machine code asks
-/// the same.
+/// Returns the quantity that instructions of this kind add to a counter, or `None` if they add nothing. The counts of
+/// machine code follow it, too.
 pub fn added_quantity(counter: Counter, kind: Kind) -> Option<Quantity> {
     use {Kind as K, Quantity as Q};
     // On hardware a copy is a load.

@@ -1,5 +1,20 @@
-//! Decides which counters of a launch no gate may rest on, and why: those for which a GPU is not known to count what is
-//! counted here. The decision follows from the program and from what its instructions cost.
+//! Decides which counters of a launch are withheld, so that no gate may rest on them, and why.
+//!
+//! A counter of the gate tier claims to equal what a GPU counts in the same launch. That is known for what
+//! CALIBRATION.md compared, where the GPU executes the accesses that PTX says, as often as the simulator does. It is in
+//! doubt where that does not follow from the PTX:
+//!
+//! - The number of executions depends on something that is not simulated: a loop that polls turns as often as the
+//!   schedule makes it ([`Doubt::Polls`]), and the assembler unrolls a loop in its own way, which shows if lanes leave
+//!   it in different turns ([`Doubt::RaggedLoop`]).
+//! - The assembler may execute something else: it makes one access of two ([`Doubt::Joined`], in `joined`), keeps a
+//!   part of a fragment ([`Doubt::ZeroStride`]), or adds and drops products ([`Doubt::AlteredProducts`]).
+//! - The form, or the way in which the launch uses it, was not compared, or differed ([`Doubt::Uncompared`],
+//!   [`Doubt::SplitCopy`]).
+//!
+//! A doubt withholds only the counters that its instruction adds to, and only if the launch executed that instruction.
+//! The forms of doubt that follow from the code alone are worked out once for each program ([`Shape`]). What ptxas does
+//! is known of version 13.0.88. A change of code by ptxas that has not been observed yet is not among the doubts.
 
 mod joined;
 
@@ -16,7 +31,7 @@ use model::{Counter, Doubt, Tier, Withheld};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// For each counter of the gate tier that no gate may rest on, the first doubt, in the order of [`Doubt`]
+/// Returns the counters of the gate tier that no gate may rest on, each with its first doubt in the order of [`Doubt`]
 /// and of the program.
 pub(crate) fn withheld(
     program: &Program,
@@ -43,7 +58,7 @@ pub(crate) fn withheld(
     found
 }
 
-/// Marks the loads of fragments of which ptxas can see that their stride is 0.
+/// Marks the loads of fragments whose stride ptxas can see to be 0.
 pub(crate) fn see_strides(program: &mut Program) {
     let seen: Vec<usize> = (0..program.code.len())
         .filter(|&at| match &program.code[at].op {
@@ -103,7 +118,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Instructions that asked memory for something, and ends of groups of products.
+    /// Returns the instructions that asked memory for something, and the ends of groups of products.
     fn accesses(&self) -> impl Iterator<Item = usize> + '_ {
         self.costs
             .iter()
@@ -116,6 +131,7 @@ impl<'a> Seen<'a> {
             .map(|(at, _)| at)
     }
 
+    /// Returns true if the doubt holds for a counter because of this instruction.
     fn is_doubtful(&self, counter: Counter, doubt: Doubt, at: usize) -> bool {
         let inst = &self.program.code[at];
         let form = self.program.form(inst);
@@ -134,7 +150,7 @@ impl<'a> Seen<'a> {
                     let by_address = access.space == AddressSpace::Generic || is_elsewhere;
                     access.object == Object::Texels || access.is_plain() && by_address
                 };
-                // Through L1, where the other copies of 16 bytes go past it.
+                // This copy goes through L1, which the other copies of 16 bytes bypass.
                 let through_l1 = matches!(inst.op, Op::CpAsync { bytes: 16, .. });
                 let found = facts.memory().find(uncompared);
                 match found.map(|access| (access.object, access.direction)) {
@@ -157,7 +173,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Ends of groups in whose stretch of code no product comes before them, and products that repeat the one right before.
+/// Returns true for the ends of groups in whose stretch of code no product comes before them, and for products that
+/// repeat the one right before.
 fn altered(program: &Program) -> Vec<bool> {
     let mut begins = vec![false; program.code.len()];
     for inst in &program.code {
@@ -213,7 +230,7 @@ fn compared(form: &str) -> bool {
             (_, last) => last == Some("f32"),
         },
         Some("red") => !form.starts_with("red.async"),
-        // Counted by the information tier.
+        // `wgmma` was compared. The information tier counts all others.
         _ => true,
     }
 }
@@ -227,7 +244,7 @@ fn is_of_bulk(word: &str) -> bool {
     BULK_WORDS.split_whitespace().any(|known| known == word)
 }
 
-/// From the target of a branch backwards to the branch.
+/// Returns the loops: the instructions from the target of a jump back to the jump.
 fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
     let mut loops = Vec::new();
     for (from, inst) in program.code.iter().enumerate() {
@@ -242,8 +259,8 @@ fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
     loops
 }
 
-/// Loops that a part of a warp's lanes left while others went on. One that calls functions is taken for
-/// all of the program: what they do is done by the lanes that are left.
+/// Returns the loops that a part of a warp's lanes left while others went on. If such a loop calls functions, all of
+/// the program counts as the loop, because the lanes that are left execute the functions.
 fn ragged(
     program: &Program,
     costs: &[Cost],
@@ -291,7 +308,7 @@ mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Shapes that this thread has worked out.
+        /// The number of shapes that this thread has worked out.
         pub static MADE: Cell<u32> = const { Cell::new(0) };
     }
 

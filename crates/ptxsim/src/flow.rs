@@ -1,5 +1,9 @@
-//! Facts that follow from the registers that instructions read and write alone: guesses of compare-and-swap loops, answers
-//! of atomics that are read, and waits.
+//! Facts that follow from the control flow of a program and the registers that its instructions read and write: guesses
+//! of compare-and-swap loops, answers of atomics that are read, and waits.
+//!
+//! Control flow is read off the flat code: an instruction leads to the next one and to the targets of its branch. This
+//! module does not look for points at which lanes meet again. At run time the lanes with the lowest instruction number
+//! run first, and lanes that come to the same instruction go on together (`exec::warp`).
 
 use crate::isa::wgmma::OperandA;
 use crate::isa::*;
@@ -38,13 +42,13 @@ pub fn mark_proxies(program: &mut Program) {
         .collect();
 }
 
-/// Registers whose sum is an address, sorted, and what is added to them.
+/// The registers whose sum is an address, sorted, and the constant that is added to them.
 type AddressTerms = (Vec<Register>, i64);
 
-/// Registers that an address may be the sum of.
+/// The number of registers that an address may be the sum of.
 const MAX_TERMS: usize = 8;
 
-/// Which instructions write a register, and which read it.
+/// The instructions that write each register, and those that read it.
 struct Links<'a> {
     program: &'a Program,
     writers: HashMap<Register, Vec<usize>>,
@@ -88,7 +92,8 @@ impl<'a> Links<'a> {
         &self.program.code[at]
     }
 
-    /// The register that an instruction copies, unchanged but for the window of an address.
+    /// Returns the target and the source of an instruction that copies a register, unchanged but for the window of an
+    /// address.
     fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
         let (to, operands) = inst.arithmetic()?;
         let (form, from) = (self.program.form(inst), *operands.first()?);
@@ -111,7 +116,8 @@ impl<'a> Links<'a> {
         register
     }
 
-    /// Sums are taken apart: the two accesses of one place often have an address register each.
+    /// Returns the place that an access has. Sums are taken apart, because the two accesses to one place often have an
+    /// address register each.
     fn place(&self, a: &Access) -> AddressTerms {
         let (mut terms, mut constant) = (Vec::new(), a.offset);
         let mut open = vec![a.address];
@@ -127,7 +133,7 @@ impl<'a> Links<'a> {
         (terms, constant)
     }
 
-    /// The two registers of 64 bits that one addition makes a register of.
+    /// Returns the two registers of 64 bits whose sum a register is, if one addition alone writes it.
     fn summands(&self, register: Register) -> Option<[Register; 2]> {
         let [one] = self.writers.get(&register)?.as_slice() else {
             return None;
@@ -140,8 +146,8 @@ impl<'a> Links<'a> {
         (adds && wide && to == register && inst.counts && inst.guard == 0).then_some(both)
     }
 
-    /// The instruction that a register has its value from where `at` reads it: the last one before in
-    /// straight code, or the only one there is.
+    /// Returns the instruction that a register has its value from where `at` reads it: the last one before in straight
+    /// code, or the only one there is.
     fn written_for(&self, register: Register, at: usize) -> Option<usize> {
         let all = self.writers.get(&register)?;
         let before = all.iter().rev().find(|writer| **writer < at);
@@ -154,7 +160,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The compare-and-swap at a place whose result a register holds where `at` reads it.
+    /// Returns the compare-and-swap at a place whose result a register holds where `at` reads it.
     fn swapped(&self, register: Register, place: &AddressTerms, at: usize) -> Option<&Atomic> {
         let mut register = register;
         for _ in 0..64 {
@@ -187,6 +193,7 @@ impl<'a> Links<'a> {
         true
     }
 
+    /// Returns the compare-and-swap at an instruction, if it is one at this place.
     fn swap(&self, at: usize, place: &AddressTerms) -> Option<&Atomic> {
         match &self.inst(at).op {
             Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == *place => Some(a),
@@ -224,8 +231,8 @@ impl<'a> Links<'a> {
         (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
     }
 
-    /// The instructions that can be reached from a load without a compare-and-swap at its place that finds the loaded
-    /// value.
+    /// Returns the instructions that can be reached from a load without a compare-and-swap at its place that finds the
+    /// loaded value.
     fn not_found_from(
         &self,
         from: usize,
@@ -278,9 +285,13 @@ impl<'a> Links<'a> {
         all
     }
 
-    /// Returns true if a load only reads a guess for a compare-and-swap loop: a compare-and-swap at the same place
-    /// compares with the value, the new value is computed from it, and nothing else uses it. A wrong guess then has no
-    /// effect.
+    /// Returns true if a load only reads a guess for a compare-and-swap loop. Such a loop reads a value without
+    /// synchronisation, computes a new one from it, and stores that by a compare-and-swap, which fails if the value was
+    /// an old one. The read then races with the stores of other threads, but a wrong guess has no effect.
+    ///
+    /// These conditions have to hold: a compare-and-swap at the same place compares with the value, the new value is
+    /// computed from it and not from an older guess, and nothing else uses the value before a compare-and-swap has
+    /// confirmed it. In doubt the load is no guess, and its races are reported.
     fn is_guess(&self, from: usize, load: &Access) -> bool {
         let [guessed] = load.registers.as_slice() else {
             return false;
@@ -289,7 +300,7 @@ impl<'a> Links<'a> {
         if !(0..self.program.code.len()).any(|at| self.swap(at, &place).is_some()) {
             return false;
         }
-        // Copies of what was read; what was worked out from them, predicates too.
+        // `raw` has the copies of the value, and `derived` what was computed from them, predicates too.
         let (mut raw, mut derived) = (HashSet::from([*guessed]), HashSet::new());
         let mut open = vec![*guessed];
         let mut swaps = Vec::new();
@@ -322,7 +333,7 @@ impl<'a> Links<'a> {
                     return false;
                 }
                 if let Some(a) = self.swap(at, &place) {
-                    // Compared as it was read, and the rest follows from it.
+                    // The value has to be compared as it was read.
                     let compared = a.access.registers.iter().all(|r| raw.contains(r));
                     if !compared {
                         return false;
@@ -377,7 +388,7 @@ impl<'a> Links<'a> {
         !swaps.is_empty() && swaps.iter().all(follows)
     }
 
-    /// A register written once, as a copy of what is compared.
+    /// Returns true if a register is written once, as a copy of what is compared.
     fn copy_of_compared(&self, register: Register, compared: Register, again: bool) -> bool {
         let copies = |at: &usize| {
             self.copied(self.inst(*at))
@@ -417,7 +428,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// Marks the loads whose value is but a guess of a compare-and-swap loop.
+/// Marks the loads whose value is a guess of a compare-and-swap loop.
 pub fn mark_guesses(program: &mut Program) {
     let swaps = |inst: &Inst| matches!(&inst.op, Op::Atom(a) if a.op == AtomOp::Cas);
     if !program.code.iter().any(swaps) {
@@ -448,8 +459,8 @@ pub fn mark_answers(program: &mut Program) {
     }
 }
 
-/// For each instruction, whether it waits in one of the loops for what others do. A strong read of shared
-/// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
+/// Returns, for each instruction, whether it waits in one of the loops for what others do. A strong read of shared
+/// memory waits if it decides when the loop is left and no barrier of the block comes in each turn.
 pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {
     let links = Links::new(program);
     let meets = |within: &std::ops::RangeInclusive<usize>| {

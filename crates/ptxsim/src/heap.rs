@@ -17,7 +17,7 @@ pub struct Block {
 pub struct Heap {
     /// The blocks, by the address of their first byte.
     pub blocks: BTreeMap<u64, Block>,
-    /// Sum of the bytes of all blocks that are not freed.
+    /// The sum of the bytes of all blocks that are not freed.
     pub used: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Textures and surfaces: what an image is, which texels a coordinate stands for, and what they weigh.
+//! Textures and surfaces: images, the texels that a coordinate selects, and their weights.
 //!
-//! The formulas are those of the CUDA C++ Programming Guide, "Texture Fetching": `i = floor(x)` for the
-//! nearest point; for linear filtering `xB = x - 0.5`, `i = floor(xB)`, and a weight `frac(xB)` "in 9-bit
-//! fixed point format with 8 bits of fractional value". The guide leaves four things open. Here `xB` is
-//! rounded to the nearest 1/256 before it is split, a weight of several axes has 8 bits too ([`corners`]),
-//! wrap and mirror act on the numbers of texels, and the weighted sum is rounded once, to f32.
+//! The formulas are those of the CUDA C++ Programming Guide, "Texture Fetching": `i = floor(x)` for the nearest point;
+//! for linear filtering `xB = x - 0.5`, `i = floor(xB)`, and a weight `frac(xB)` "in 9-bit fixed point format with 8
+//! bits of fractional value". The guide leaves four things open. Here `xB` is rounded to the nearest 1/256 before it is
+//! split, a weight of several axes has 8 bits too ([`corners`]), wrap and mirror act on the numbers of texels, and the
+//! weighted sum is rounded once, to f32.
 
 /// Element type of one channel of a texel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +42,24 @@ pub enum Filter {
 /// The value of a texel outside the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// Reads the nearest texel inside the image.
+    /// Reads the texel inside the image that is nearest.
     Clamp,
-    /// Reads 0.
+    /// Reads 0 in all channels of the texel.
     Border,
-    /// Repeats the image.
+    /// Repeats the image in each direction, as tiles do.
     Wrap,
-    /// Repeats the image, every second time backwards.
+    /// Repeats the image in each direction, every second time backwards.
     Mirror,
 }
 
-/// How a texture reads its image.
+/// The way in which a texture reads its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
     pub filter: Filter,
     pub outside: Outside,
-    /// Coordinates run from 0 to 1 over the extent of the image.
+    /// True if coordinates run from 0 to 1 over the extent of the image.
     pub normalized: bool,
-    /// Integers of 8 and 16 bits are converted to floats, from 0 to 1 (unsigned) or from -1 to 1 (signed).
+    /// True if integers of 8 and 16 bits are converted to floats, from 0 to 1 (unsigned) or from -1 to 1 (signed).
     pub as_float: bool,
 }
 
@@ -72,7 +72,7 @@ pub enum Layout {
     Linear,
 }
 
-/// Dimensions that an instruction or an image has.
+/// The dimensions that an instruction or an image has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     pub rank: u8,
@@ -91,17 +91,18 @@ impl std::fmt::Display for Geometry {
 pub struct Image {
     pub address: u64,
     pub format: Format,
-    /// Number of channels of a texel: 1, 2 or 4.
+    /// The number of channels of a texel: 1, 2 or 4.
     pub channels: u32,
     pub geometry: Geometry,
-    /// Texels along x, y and z; 1 where the geometry has no such axis.
+    /// The number of texels along x, y and z; 1 where the geometry has no such axis.
     pub extents: [u32; 3],
-    /// Number of layers; 1 if the image is not layered.
+    /// The number of layers; 1 if the image is not layered.
     pub layers: u32,
     pub layout: Layout,
 }
 
 impl Image {
+    /// Returns the bytes of a texel, with all of its channels.
     pub fn texel_bytes(&self) -> u32 {
         self.format.bytes() * self.channels
     }
@@ -133,7 +134,7 @@ impl Image {
             Format::I16 => signed(i64::from(two(bytes) as i16), 32767.0),
             Format::F16 => f64::from(crate::num::narrow::f16_to_f32(u32::from(two(bytes)))),
             Format::F32 => f64::from(f32::from_bits(word(bytes))),
-            // Refused where the texture is made.
+            // A texture that reads these as floats is refused when it is made.
             Format::U32 | Format::I32 => 0.0,
         }
     }
@@ -211,6 +212,7 @@ fn fixed(x: f64) -> i64 {
     ((x - 0.5) * f64::from(ONE) + 0.5).floor() as i64
 }
 
+/// Splits a fixed-point coordinate into two neighbouring texels and their weights.
 fn around(fixed: i64) -> [(i64, u32); 2] {
     let (i, weight) = (fixed >> 8, (fixed & 255) as u32);
     [(i, ONE - weight), (i.saturating_add(1), weight)]
@@ -221,8 +223,8 @@ pub fn footprint(x: f64) -> [(i64, u32); 2] {
     around(fixed(x))
 }
 
-/// Weights of the texels around a point, from the second weight along x, y and z. Bit 0 of an index is x, bit 1
-/// y, bit 2 z. They add up to [`ONE`].
+/// Returns the weights of the texels around a point, from the second weight along x, y and z. Bit 0 of an index is x,
+/// bit 1 y, bit 2 z. The weights add up to [`ONE`].
 ///
 /// The whole is divided along z, each part of it along x, and each part of that along y, always rounded to 8 bits.
 /// Measured on an H200 (driver 580.159.04, 2026-11-23), with an image of one texel that is 1: all eight weights at all

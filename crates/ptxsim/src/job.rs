@@ -1,4 +1,4 @@
-//! A launch that fits its kernel: where it stops, the machine that runs it, and what that leaves.
+//! A launch that fits its kernel: its limits, the machine that runs it, and its results.
 
 use crate::analysis::AnalysedProgram;
 use crate::check::global::{Clustered, GlobalShadow};
@@ -16,21 +16,21 @@ use std::collections::HashMap;
 /// Limits and options of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most warp instructions that the launch executes in total.
+    /// The number of warp instructions that the launch executes, at most.
     pub instructions: u64,
-    /// Most findings that are kept, after grouping by kind and source lines. The gravest kinds are kept first.
+    /// The number of findings that are kept, at most, after grouping by kind and source lines. The gravest kinds are
+    /// kept first.
     pub findings: usize,
     /// Enables findings. Without checks a launch still reports faults (out of bounds, misaligned, deadlock, budget).
     pub checks: bool,
-    /// Blocks run on as many threads where results cannot differ (with checks only). Results, counters
-    /// and messages are the same for any number.
+    /// The number of threads on which blocks run where results cannot differ (with checks only; `parallel` says when).
+    /// Values, counters and kinds of findings are the same for any number.
     pub threads: usize,
-    /// At most this many of the blocks run, see [`sample`]: to estimate what the whole launch costs.
-    /// `None` runs all.
+    /// The number of blocks that run, at most, to estimate what the whole launch costs ([`sample`]). `None` runs all.
     pub sample: Option<u32>,
-    /// The circumstances that have unusual values. Addresses are those of the memory.
+    /// The circumstances that have unusual values. Where memory lies is decided when it is made.
     pub varied: Circumstances,
-    /// Looks where infinities and NaN arise (with checks only). That takes long.
+    /// True to look where infinities and NaNs arise (with checks only), which is slow.
     pub arising: bool,
 }
 
@@ -48,15 +48,15 @@ impl Default for Limits {
     }
 }
 
-/// At most `most` blocks of a grid, by number, spread over each of its dimensions: what a block has to do often
-/// grows along one of them, as in causal attention, and equal steps through the numbers would meet the same
-/// place of that dimension each time.
+/// Returns the numbers of at most `most` blocks of a grid, spread over each of its dimensions. The work of a block
+/// often grows along one of them, as in causal attention, and equal steps through the numbers would meet the same place
+/// of that dimension each time.
 pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
     let blocks = grid.iter().map(|&n| u64::from(n)).product::<u64>();
     if blocks <= u64::from(most) {
         return (0..u32::try_from(blocks).unwrap_or(u32::MAX)).collect();
     }
-    // Point i of `most` in the middle of stratum i of x, and of strata in another order of y and z.
+    // Point i of `most` lies in the middle of stratum i of x, and of strata in another order of y and z.
     let middle = |n: u32, stratum: u64| {
         (u64::from(n) * (2 * (stratum % u64::from(most)) + 1)) / (2 * u64::from(most))
     };
@@ -85,7 +85,7 @@ pub struct Job<'a> {
     pub block: [u32; 3],
     /// Blocks of a cluster in each dimension.
     pub cluster: [u32; 3],
-    /// The launch or the kernel sets the size of a cluster explicitly.
+    /// True if the launch or the kernel sets the size of a cluster.
     pub explicit_cluster: bool,
     /// Number of blocks in the grid.
     pub blocks: u32,
@@ -117,7 +117,8 @@ impl<'a> Job<'a> {
         self.cluster.iter().product()
     }
 
-    /// `room`: bytes that checks of global memory may take.
+    /// Builds a machine that runs blocks of the launch. `room` is the number of bytes that the checks of global memory
+    /// may take.
     pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
     where
         'a: 'm,
@@ -168,6 +169,7 @@ impl<'a> Job<'a> {
 }
 
 impl Machine<'_> {
+    /// Takes the results out of the machine.
     pub fn outcome(&mut self) -> Outcome {
         self.issues.settle(&mut self.costs);
         if self.unprinted > 0 {

@@ -13,12 +13,13 @@ use crate::report::*;
 use model::Launch;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of registers and local memory of a block: far above what a compiler writes.
+/// The bytes of registers and local memory that a block may have: far more than a compiler gives it.
 const MAX_BLOCK_STATE: u64 = 1 << 30;
 
-/// Shared memory that a block can have on sm_90, in bytes.
+/// The bytes of shared memory that a block can have on sm_90.
 const MAX_SHARED: u32 = 227 << 10;
 
+/// Puts variables of a module into memory, unless they are there.
 pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
     for v in variables {
         if !memory.has(v.address) {
@@ -27,6 +28,8 @@ pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
     }
 }
 
+/// Checks a launch, runs it on several threads or in turn, and builds its report. Fails if it does not fit the kernel
+/// or ends with a fault.
 pub(crate) fn launch(
     program: &AnalysedProgram,
     variables: &[ModuleVariable],
@@ -201,7 +204,8 @@ pub(crate) fn launch(
     })
 }
 
-/// Blocks of a cluster that some device grants; 8 is portable (CUDA C++ Programming Guide, "Thread Block Clusters").
+/// The number of blocks of a cluster that some devices grant. 8 is portable (CUDA C++ Programming Guide, "Thread Block
+/// Clusters").
 const MAX_CLUSTER: u32 = 16;
 
 /// Returns the blocks of a cluster in each dimension, or a message if the launch or the kernel does not allow them.
@@ -243,10 +247,11 @@ fn cluster_of(program: &Program, launch: &Launch) -> Result<[u32; 3], String> {
     }
 }
 
-/// Memory during a launch: the grid's workspace goes with this.
+/// The memory during a launch. Dropping this removes the grid's workspace from it.
 struct Held<'a>(&'a mut Memory);
 
 impl<'a> Held<'a> {
+    /// Adds the workspace if the launch needs it.
     fn by(memory: &'a mut Memory, with_workspace: bool) -> Held<'a> {
         if with_workspace {
             let mut bytes = vec![0; WORKSPACE_BYTES as usize];
@@ -263,7 +268,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Number of multiprocessors of an H100 or H200.
+/// The number of multiprocessors of an H100 or H200.
 const MULTIPROCESSORS: u32 = 132;
 
 /// Returns the number of blocks that [`MULTIPROCESSORS`] of sm_90 hold at a time, limited by threads and shared memory.
@@ -275,10 +280,10 @@ fn most_resident(threads: u32, shared: u32) -> u32 {
     MULTIPROCESSORS * by_shared.min(by_threads).min(32)
 }
 
-/// Most lines that a remark names.
+/// The number of lines that a remark names, at most.
 const MOST_LINES: usize = 3;
 
-/// Names the lines of these instructions, the first of them.
+/// Names the lines of these instructions, the first few of them.
 fn lines_of(program: &Program, instructions: impl Iterator<Item = u32>) -> String {
     let mut places: Vec<String> = Vec::new();
     for inst in instructions.filter_map(|n| program.code.get(n as usize)) {
@@ -314,6 +319,7 @@ fn dependent_launch(program: &Program, costs: &[Cost]) -> Option<String> {
     })
 }
 
+/// Says which races were not judged, and why.
 fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
     let at = |instructions: &BTreeSet<u32>| lines_of(program, instructions.iter().copied());
     let mut all = Vec::new();

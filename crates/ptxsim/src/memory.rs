@@ -1,5 +1,5 @@
-//! Global memory: allocations far enough apart that an index past the end hits none, each with a
-//! record of which bytes have a value.
+//! Global memory: allocations far enough apart that an index past the end hits none, each with a record of the bytes
+//! that have a value.
 
 use crate::heap::Heap;
 use crate::image::{Bound, Image};
@@ -14,7 +14,7 @@ mod content;
 use content::Known;
 pub(crate) use content::{Content, Missing, Origin, SharedBytes, Unwritten, Witness};
 
-/// Fewest bytes between two allocations.
+/// The number of bytes that lie between two allocations, at least.
 const GAP: u64 = 1 << 16;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct Allocation {
     pub base: u64,
     pub(crate) content: Content<SharedBytes>,
     pub read_only: bool,
-    /// Bytes that it had in the beginning.
+    /// The number of bytes that it had in the beginning.
     reserved: usize,
 }
 
@@ -37,17 +37,17 @@ pub struct MemoryError(String);
 
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// In the order of their addresses.
+    /// The allocations in the order of their addresses.
     allocations: Vec<Allocation>,
     next: u64,
-    /// Bytes between allocations beyond the gap.
+    /// The bytes between allocations beyond the gap.
     apart: u64,
-    /// If allocations lie elsewhere than usual: in which turn, and the number of slots that were tried for them.
+    /// The turn, and the number of slots that were tried in it, if allocations lie elsewhere than usual.
     moved: Option<(Turn, u64)>,
     limit: u64,
     used: u64,
     heap_from: u64,
-    /// Textures and surfaces, by the number in their handle.
+    /// The textures and surfaces, by the number in their handle.
     images: Vec<(Image, Bound)>,
     pub(crate) heap: Heap,
 }
@@ -58,18 +58,19 @@ impl Default for Memory {
     }
 }
 
-/// Bits of an address within a slot, and slots for buffers that are moved. No buffer is larger than a slot.
+/// The number of bits of an address within a slot, and the number of slots for buffers that are moved. No buffer is
+/// larger than a slot.
 const SLOT: u32 = 33;
 const SLOTS: u64 = 1 << (47 - SLOT);
 
-/// Between handles of textures, so that one with something added to it is none.
+/// The distance of two handles of textures. A handle with something added to it is no handle.
 const HANDLE_STEP: u64 = 256;
 
-/// In bytes: farther from any allocation an address is no slip of an index, and the distance says nothing.
+/// The distance in bytes beyond which an address is no slip of an index, and the nearest allocation says nothing.
 const WILD: u64 = 1 << 30;
 
 impl Memory {
-    /// `limit`: bytes that may be allocated in all.
+    /// Builds empty memory. `limit` is the number of bytes that may be allocated in all.
     pub fn new(limit: u64) -> Memory {
         Memory {
             allocations: Vec::new(),
@@ -90,7 +91,7 @@ impl Memory {
     pub fn elsewhere(limit: u64, place: u64, moved: Option<Turn>) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut memory = Memory::new(limit);
-        // Below 256 GiB.
+        // The first allocation moves by less than 256 GiB.
         memory.next += mixed >> 26 & !0xff;
         memory.apart = (mixed & 0xff) << 8;
         memory.moved = moved.map(|turn| (turn, 0));
@@ -103,12 +104,12 @@ impl Memory {
 
     /// Returns where memory lies that usually lies at `usual`. The two turns together change each bit of each address
     /// up to 2^47 and the order of any two, and the second one the distance of any two, its low bits and the difference
-    /// of their bits. An address is the number of a slot, and where in it:
+    /// of their bits. An address is the number of a slot, and a place in it:
     ///
     /// - In the first turn slots are taken in the order of multiples of the golden ratio, which puts each next one
     ///   between those before: neither the order of three buffers nor its reverse. In the slot all bits are flipped.
     /// - In the second turn all bits of the slot's number are those of the first turn flipped, and so the order is
-    ///   reversed. Where in the slot is drawn from the usual place.
+    ///   reversed. The place in the slot is drawn from the usual place.
     fn moved(&mut self, turn: Turn, usual: u64, bytes: u64) -> u64 {
         const LOW: u64 = (1 << SLOT) - 1;
         for _ in 0..SLOTS {
@@ -157,8 +158,8 @@ impl Memory {
             .map(|a| (a.name.as_str(), a.base, a.len()))
     }
 
-    /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
-    /// value until somebody writes them.
+    /// Allocates, and returns the device address, which is aligned to 256 bytes as cudaMalloc promises. The bytes have
+    /// no value until something writes them. Fails if the limit is exceeded.
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
         self.count(name, bytes)?;
         let mut base = self.next;
@@ -189,6 +190,7 @@ impl Memory {
         Ok(())
     }
 
+    /// Counts bytes that are allocated. Fails if there are more of them than the limit.
     fn count(&mut self, name: &str, bytes: u64) -> Result<(), MemoryError> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
@@ -229,11 +231,12 @@ impl Memory {
         known.filter(|_| from % HANDLE_STEP == 0)
     }
 
-    /// Leaves so many addresses unused before the next allocation: what is reached there is past the one before it.
+    /// Leaves addresses unused before the next allocation. An access there is past the allocation before it.
     pub fn skip(&mut self, bytes: u64) {
         self.next = (self.next + bytes).next_multiple_of(GAP);
     }
 
+    /// Adds an allocation at an address. With `known`, all of its bytes have values.
     pub(crate) fn insert(
         &mut self,
         name: &str,
@@ -258,6 +261,7 @@ impl Memory {
         );
     }
 
+    /// Removes the allocation at an address.
     pub(crate) fn remove(&mut self, base: u64) {
         self.allocations.retain(|a| a.base != base);
     }
@@ -297,7 +301,7 @@ impl Memory {
         }
     }
 
-    /// The allocation with all of `bytes` from `address` on; `hint` is looked at first.
+    /// Returns the allocation with all of `bytes` from `address` on. `hint` is looked at first.
     #[inline(always)]
     pub(crate) fn holding(&self, hint: usize, address: u64, bytes: usize) -> Option<usize> {
         let holds = |a: &Allocation| {
@@ -387,6 +391,7 @@ impl Memory {
             .collect()
     }
 
+    /// Returns the bytes of all allocations.
     pub(crate) fn bytes(&self) -> u64 {
         self.allocations.iter().map(|a| a.len() as u64).sum()
     }
@@ -409,7 +414,7 @@ impl Memory {
         let mut offset = 0;
         while offset < bytes {
             let place = at + offset;
-            // A word of bits at a time, as outputs are mostly written whole.
+            // It looks at a word of bits at a time, as outputs are mostly written whole.
             if place.is_multiple_of(64)
                 && bytes - offset >= 64
                 && a.content.known.bits[place / 64] == u64::MAX
@@ -441,6 +446,7 @@ impl Memory {
         self.allocations.splice(first..first, variables.0);
     }
 
+    /// Returns true if an allocation begins at an address.
     pub(crate) fn has(&self, base: u64) -> bool {
         self.allocations.iter().any(|a| a.base == base)
     }

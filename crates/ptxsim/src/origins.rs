@@ -1,18 +1,21 @@
-//! From the address of which variable an access was computed, as far as the code tells. A GPU has no bounds between the
-//! variables of a state space: what leads out of one lies in the next, where nothing else can see that it is wrong.
+//! Finds the variables from whose address an access was computed, as far as the code shows it. A GPU has no bounds
+//! between the variables of a state space: an access that leads out of one lies in the next, where nothing else can see
+//! that it is wrong.
 //!
-//! Registers are followed as a whole, over all definitions, so that the order of instructions does not matter. An address
-//! stays one of its variable through copies, conversions between windows, a number that is added, subtracted, or'ed or
-//! xor'ed, and a mask that keeps its upper bits; through arguments of functions, too. A choice between two variables is an
-//! address of either. Whatever else is made of an address (differences, shifts, products), what comes from memory, and a
-//! choice between a variable and something unknown may lead anywhere.
+//! Registers are followed as a whole, over all definitions, so that the order of instructions does not matter. An
+//! address stays one of its variable through copies, conversions between windows, a number that is added, subtracted,
+//! or'ed or xor'ed, and a mask that keeps its upper bits; through arguments of functions, too. A choice between two
+//! variables is an address of either. Whatever else is made of an address (differences, shifts, products), what comes
+//! from memory, and a choice between a variable and something unknown may lead anywhere.
 //!
-//! It is the variable that counts, not where its address lies between: `&s[-1]`, or a base that is moved back by an offset
-//! that is added later, is right if the access lies in `s`. A compiler may split an array, but joins none.
+//! The variable counts in which the access lies, not the places that the address passes: `&s[-1]`, or a base that is
+//! moved back by an offset that is added later, is right if the access lies in `s`. A compiler may split an array, but
+//! joins none.
 //!
 //! What this misses: pointers that are loaded from memory (arrays of pointers, spilled ones), shuffled, or packed into
-//! descriptors; members of one struct, arrays of one function in local memory, which are one variable in PTX, and parts of
-//! dynamic shared memory, which is one block; the wrong one of two variables between which the program chooses.
+//! descriptors; members of one struct, arrays of one function in local memory, which are one variable in PTX, and parts
+//! of dynamic shared memory, which is one block; the wrong one of two variables between which the program chooses; the
+//! 65th variable of a program and those behind it.
 
 use crate::isa::*;
 use crate::program::*;
@@ -26,7 +29,7 @@ enum Value {
     /// No value has been seen yet.
     Nothing,
     Number,
-    /// An address that was computed from that of one of these variables: a bit for each.
+    /// An address that was computed from the address of one of these variables: a bit for each of the first 64.
     Of(u64),
     Anything,
 }
@@ -46,7 +49,7 @@ impl Value {
 #[derive(Default)]
 pub struct Origins {
     variables: Vec<Variable>,
-    /// A bit for each variable; none where the access may lie anywhere.
+    /// The variables of each instruction, a bit for each; 0 if the access may lie anywhere.
     of: Vec<u64>,
 }
 
@@ -70,8 +73,8 @@ impl Origins {
         origins
     }
 
-    /// Returns true if an access of so many bytes lies in a variable that its address was computed from, or if there is
-    /// none of this space.
+    /// Returns true if an access of `bytes` lies in a variable that its address was computed from, or if none of this
+    /// space is known.
     #[inline(always)]
     pub fn hold(&self, pc: u32, space: AddressSpace, from: u64, bytes: u64) -> bool {
         let set = self.of.get(pc as usize).copied().unwrap_or_default();
@@ -99,8 +102,8 @@ impl Origins {
             .map(|(_, variable)| variable)
     }
 
-    /// Completes a message about an access that lies outside of the variables that its address was computed from. Empty
-    /// where none is known, or where it is only the one that the message has named already.
+    /// Returns the end of a message about an access that lies outside of the variables that its address was computed
+    /// from. It is empty if none is known, or if it is only the one that the message has named already.
     pub fn named(&self, pc: u32, space: AddressSpace, already: Option<&str>) -> String {
         let set = self.of.get(pc as usize).copied().unwrap_or_default();
         let all: Vec<&Variable> = self.all(set, space).collect();
@@ -141,7 +144,7 @@ fn addresses(op: &Op) -> impl Iterator<Item = Register> {
 struct Values {
     registers: [Vec<Value>; 3],
     constants: HashMap<Register, u64>,
-    /// By local address: what is copied from a caller to a function, or back.
+    /// The values that are copied from a caller to a function, or back, by local address.
     arguments: HashMap<u64, Value>,
     changed: bool,
 }
@@ -194,7 +197,7 @@ impl Values {
         self.set(register, self.get(register).or(value));
     }
 
-    /// Goes through the program once. Returns true if that told anything new.
+    /// Goes through the program once. Returns true if something new was found.
     fn pass(&mut self, program: &Program) -> bool {
         self.changed = false;
         for inst in &program.code {
@@ -232,7 +235,7 @@ impl Values {
         self.changed
     }
 
-    /// Returns the local address of each register that an access moves; none if the address is no constant in local
+    /// Returns the local address of each register that an access moves, and none if the address is no constant in local
     /// memory.
     fn argument_places(&self, a: &Access) -> Vec<(u64, Register)> {
         let base = self.constants.get(&a.address);
@@ -256,6 +259,7 @@ impl Values {
         }
     }
 
+    /// Returns the value of a result, from those of the operands.
     fn result(&self, form: &str, from: &[Register]) -> Value {
         let whole = |register: &&Register| register.0 != Class::Pred;
         let values: Vec<Value> = from.iter().filter(whole).map(|r| self.get(*r)).collect();

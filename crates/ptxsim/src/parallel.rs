@@ -1,13 +1,27 @@
-//! Blocks on several threads, where results cannot differ; those of a cluster on one.
+//! Runs blocks on several threads if the results cannot differ from those of one thread. The blocks of a cluster stay
+//! on one thread.
 //!
-//! Every thread runs blocks on a memory of its own, which shares the bytes that it does not write.
-//! The race check's record of what was read and written then shows whether one thread's blocks
-//! touched what another's wrote. If not, each place has seen the same accesses in the same order as
-//! with the blocks one after the other, and so have its checks: writes are put together, findings
-//! joined in the order of the blocks. If they did, or anything else happened whose outcome hangs
-//! on the order (a fault, an atomic, a flag, too little room), all of it is thrown away, and the
-//! launch runs again with its blocks in turn. The caller's memory is not touched before that is
-//! decided.
+//! **When.** Blocks run one after the other without checks, in a cooperative launch, in a sample, and if the code has
+//! an instruction by which blocks could reach one another at once (`separable`): an atomic or a strong access to global
+//! memory by its state space, a write of a tensor map there, and `malloc`. In all other launches they are tried on
+//! several threads. If something happens whose outcome may depend on the order of blocks, [`run_on_threads`] throws all
+//! of it away and returns `None`, and the launch runs again with its blocks in turn (`schedule`). The caller's memory
+//! is not touched before that is decided.
+//!
+//! **Why the results are the same.** Each thread runs its blocks on a copy of the memory, which shares the bytes that
+//! nothing has written (`memory::SharedBytes`). It keeps the record of the race check (`GlobalShadow`), which has every
+//! place that its blocks read and wrote. When all threads have ended, the records show whether a thread touched a place
+//! that another one wrote. If none did, each place has seen the same accesses in the same order as with the blocks one
+//! after the other, and so have the checks of it. Then the written places are put together, the costs are added, and
+//! findings and texts are joined in the order of the blocks. These things, too, give the attempt up: a fault, a strong
+//! access to global memory through a generic address, a race in global memory within the blocks of one thread, an
+//! access that could not be judged, an undefined value that is left in memory or followed no more, a block that only
+//! polls, and too little room for the records, texts or instructions.
+//!
+//! **What this does not cover.** The limit up to which undefined values of a line are followed (`Followed`) is counted
+//! by thread. A finding of such a value may therefore have another count than with the blocks in turn, where one count
+//! takes in all of them. In turn, a block that has used its share pauses (`schedule`), and the next one may print or
+//! find something before it goes on. Here all of a block comes before the next.
 
 use crate::check::global::GlobalShadow;
 use crate::exec::state::Machine;
@@ -20,12 +34,13 @@ use crate::schedule::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Parts for each thread. They are more than one because blocks differ in cost.
+/// The number of parts for each thread. They are more than one because blocks differ in cost.
 const PARTS: u32 = 8;
-/// Instructions of a block that is given up: it may never end, and to find that out once is enough.
+/// The number of instructions after which a block is given up. It may never end, and the blocks in turn find that out
+/// once.
 const MAX_BLOCK: u64 = 1 << 28;
 
-/// Turns in which a block only polls, likewise.
+/// The number of turns without progress after which a block that polls is given up.
 const MAX_SPUN: u32 = 4096;
 
 /// A range of blocks that one thread runs one after the other.
@@ -44,13 +59,14 @@ struct Shard {
     written: Vec<Option<SharedBytes>>,
 }
 
-/// Returns the outcome, and what is reached of each allocation. `None`: the blocks have to run one after the other.
+/// Runs all blocks on several threads. Returns the outcome and what is reached of each allocation, or `None` if the
+/// blocks have to run one after the other.
 pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeMap<u64, u64>)> {
     let room = memory.room_for_checks();
-    // Each thread may come to copy all buffers.
+    // Each thread may write to all buffers, and then has a copy of each.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let clusters = job.blocks / job.cluster_blocks();
-    // The first that arises is that of the first block.
+    // The first NaN or infinity has to be the one that arises first with the blocks in turn.
     let wanted = if job.limits.arising {
         1
     } else {
@@ -110,8 +126,8 @@ pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeM
     Some((join(job, memory, shares), reached))
 }
 
-/// Nothing in the kernel reaches other blocks at once. Accesses through generic addresses are seen
-/// when they happen.
+/// Returns true if nothing in the code reaches other blocks at once. Strong accesses through generic addresses are seen
+/// when they happen (`Machine::crossed`).
 fn separable(job: &Job) -> bool {
     let reaches_others = |access: MemoryAccess| match access.object {
         Object::Data | Object::Texels => {
@@ -128,6 +144,7 @@ fn separable(job: &Job) -> bool {
         .any(|inst| inst.op.facts().memory().any(reaches_others))
 }
 
+/// Runs parts of the grid until none is left. Returns `None` if the blocks have to run one after the other.
 fn one_thread(
     job: &Job,
     base: &Memory,
@@ -148,7 +165,8 @@ fn one_thread(
         for cluster in first..first.saturating_add(size).min(clusters) {
             whole_unit(&mut machine, cluster)?;
             let global = machine.global.as_mut()?;
-            // A value still missing at the end depends on all blocks, and so does a followed one.
+            // Whether a value is still missing at the end depends on all blocks, and so does the point up to which it
+            // is followed.
             let followed = machine.followed.values().any(|f| f.is_enough());
             let unsure =
                 global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;
@@ -204,6 +222,7 @@ fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
     }
 }
 
+/// Writes to `memory` what the threads wrote, and joins the rest of their results in the order of the blocks.
 fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
     let mut costs = vec![Cost::default(); job.program.code.len()];
     let mut parts = Vec::new();
@@ -257,8 +276,8 @@ mod tests {
         }
     }
 
-    /// A kernel of tests/fixtures/sync.cu over `words` zeros in each of two buffers; the third
-    /// parameter, where there is one, is a number.
+    /// Runs a kernel of tests/fixtures/sync.cu over `words` zeros in each of two buffers. The third parameter, if there
+    /// is one, is a number.
     fn on_threads(name: &str, words: usize, threads: usize) -> Option<Outcome> {
         let module = Module::load(include_str!("../tests/fixtures/sync.ptx")).unwrap();
         let kernel = module.kernel(name).unwrap();

@@ -15,13 +15,13 @@ pub struct Source {
     pub form: String,
 }
 
-/// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
+/// The address of the workspace of a cooperative launch's grid. It holds its own size in bytes, and the word by which
 /// `grid.sync()` counts blocks (`cooperative_groups/details/driver_abi.h`).
 pub const WORKSPACE: u64 = 0x7_0000_0000;
 pub const WORKSPACE_BYTES: u32 = 16;
 
-/// Bytes of shared memory that the system reserves, at its start, as on sm_90. Cooperative groups keep what
-/// tiles of several warps need there (`%reserved_smem_offset_1`).
+/// The bytes of shared memory that the system reserves at its start, as on sm_90. Cooperative groups keep there what
+/// tiles of several warps need (`%reserved_smem_offset_1`).
 pub const RESERVED_SHARED: u32 = 1024;
 
 #[derive(Clone, Debug)]
@@ -31,13 +31,13 @@ pub struct SharedVariable {
     pub bytes: u32,
 }
 
-/// What an instruction can name to get an address: a variable of a state space.
+/// A variable of a state space, whose address an instruction gets by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
     pub space: AddressSpace,
     pub from: u64,
-    /// `None`: dynamic shared memory, which is one block up to the end.
+    /// The size, or `None` for dynamic shared memory, which is one block up to the end.
     pub bytes: Option<u64>,
 }
 
@@ -56,29 +56,29 @@ pub struct ModuleVariable {
     pub read_only: bool,
 }
 
-/// State of one function that may be entered again before it has returned.
+/// The state of a function that may be entered again before it has returned.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// First register and end of the function's registers, in each register file.
+    /// The first register and the end of the function's registers, in each register file.
     pub registers: [(u32, u32); 3],
-    /// Address in local memory and size in bytes of each variable of the function.
+    /// The address in local memory and the size in bytes of each variable of the function.
     pub locals: Vec<(u32, u32)>,
-    /// Bytes of its variables in local memory, which each activation has for itself: pointers to
-    /// them stay what they are.
+    /// The bytes of its variables in local memory, which each activation has for itself, so that pointers to them stay
+    /// valid.
     pub stack: u32,
 }
 
 /// The part of a thread's local memory that holds the variables of activations.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
-    /// A 64-bit register: the local address of those of the present activation.
+    /// The 64-bit register that holds the local address of the present activation's variables.
     pub pointer: u32,
-    /// Size of the largest activation in bytes.
+    /// The size of the largest activation in bytes.
     pub largest: u32,
 }
 
-/// Bytes of a thread's local memory for variables of activations: eight times the limit that CUDA sets
-/// unless asked (cudaLimitStackSize).
+/// The bytes of a thread's local memory for variables of activations: eight times the limit that CUDA sets unless a
+/// program changes it (cudaLimitStackSize).
 pub const STACK_BYTES: u32 = 8 << 10;
 
 #[derive(Clone, Debug)]
@@ -101,9 +101,9 @@ pub struct Program {
     pub addresses: Vec<((Class, u32), Variable)>,
     pub specials: Vec<(Special, Class, u32)>,
     pub shared: Vec<SharedVariable>,
-    /// Static shared memory, with what is reserved; dynamic shared memory begins here.
+    /// The bytes of static shared memory, with what is reserved. Dynamic shared memory begins there.
     pub shared_bytes: u32,
-    /// Bytes of it that the program did not declare: none where it does not ask for them.
+    /// The bytes of it that the program did not declare, which are 0 if it does not ask for them.
     pub reserved_shared: u32,
     pub local_bytes: u32,
     pub frames: Vec<Frame>,
@@ -112,7 +112,7 @@ pub struct Program {
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
-    /// Registers of a thread when the kernel begins, where `setmaxnreg` changes them.
+    /// The number of registers of a thread when the kernel begins, if `setmaxnreg` changes it.
     pub entry_registers: Option<u32>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
@@ -122,7 +122,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The registers that hold a constant from the start, with its value.
+    /// Returns the registers that hold a constant from the start, with its value.
     pub fn constants(&self) -> impl Iterator<Item = ((Class, u32), u64)> {
         let narrow = self
             .constants32
@@ -199,7 +199,7 @@ impl Program {
         }
     }
 
-    /// `file.cu:12 inlined at file.cu:40`, or the PTX line where there is no `.loc`.
+    /// Returns a place such as `file.cu:12 inlined at file.cu:40`, or the PTX line if there is no `.loc`.
     pub fn place(&self, source: u32) -> String {
         let Some(s) = self.sources.get(source as usize) else {
             return "an unknown line".into();

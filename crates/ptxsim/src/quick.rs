@@ -1,6 +1,6 @@
-//! Maps from numbers of our own making (addresses, instructions, lines), which are looked up for each lane of
-//! what is wrong. Nobody picks the keys to collide, so they need no hash that withstands that. Nothing may
-//! depend on the order of what is in them.
+//! Maps whose keys are numbers of our own making (addresses, instructions, lines), which are looked up for each lane of
+//! what is wrong. No input chooses the keys so that they collide, so the hash need not withstand that. Nothing may
+//! depend on the order of what is in these maps.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

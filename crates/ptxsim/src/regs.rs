@@ -12,7 +12,7 @@ pub enum Class {
 pub const LANES: usize = 32;
 pub const ALL: u32 = u32::MAX;
 
-/// Iterator over the lanes of a mask, lowest first.
+/// An iterator over the lanes of a mask, lowest first.
 pub struct Lanes(u32);
 
 impl Iterator for Lanes {
@@ -25,15 +25,18 @@ impl Iterator for Lanes {
     }
 }
 
+/// Returns the lanes of a mask, lowest first.
 #[inline(always)]
 pub fn lanes(mask: u32) -> Lanes {
     Lanes(mask)
 }
 
+/// One register: its value in each lane.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Block<T>(pub [T; LANES]);
 
+/// The registers of a warp, by class and number. Constants are registers that nothing writes.
 #[derive(Clone, Default)]
 pub struct Regs {
     pub pred: Vec<u32>,
@@ -41,7 +44,6 @@ pub struct Regs {
     pub r64: Vec<Block<u64>>,
 }
 
-/// The register values that a warp starts from: constants are registers that nothing writes.
 impl Regs {
     pub fn set32(&mut self, register: u32, f: impl Fn(usize) -> u32) {
         self.r32[register as usize].0 = std::array::from_fn(f);
@@ -52,7 +54,7 @@ impl Regs {
     }
 }
 
-/// Number of parts that a register has, of eight lanes each: vector operations work on one part at a time.
+/// The number of parts that a register has, of eight lanes each. Vector operations work on one part at a time.
 pub const PARTS: usize = LANES / 8;
 
 /// A possible operand of an arithmetic instruction, and how its lanes are reached.

@@ -16,7 +16,7 @@ pub enum FaultKind {
     ReadOnly,
     Trap,
     Assert,
-    /// Nothing can go on: everybody waits.
+    /// No warp can go on, because all of them wait.
     Deadlock,
     /// The budget of instructions is spent: a livelock, or too much work.
     Budget,
@@ -66,24 +66,25 @@ impl At {
     }
 }
 
-/// Kind, instruction, and the other instruction.
+/// A sort of findings: kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
 /// The key of a group of findings: kind and source lines.
 type Lines = (FindingKind, Vec<Place>);
 
-/// Findings by kind and source lines. Code that was unrolled or inlined several times has many
-/// instructions of one line: they are one group.
+/// Groups findings by kind and source lines. Code that was unrolled or inlined several times has many instructions of
+/// one line, and they are one group.
 #[derive(Debug, Default)]
 pub struct Findings {
     groups: Vec<Finding>,
     of_lines: HashMap<Lines, usize>,
     /// The group of a finding by its instructions, which is looked up for every occurrence.
     of_sort: QuickMap<Sort, usize>,
-    /// The last one looked up: where a warp's lanes race, they all do.
+    /// The sort that was looked up last: if one of a warp's lanes races, the others mostly do, too.
     last: Option<(Sort, usize)>,
 }
 
 impl Findings {
+    /// Returns true if the group of these instructions is known.
     pub fn knows(&self, sort: Sort) -> bool {
         self.of_sort.contains_key(&sort)
     }
@@ -108,6 +109,7 @@ impl Findings {
         known.is_some() && self.count(sort, 1)
     }
 
+    /// Adds a finding, and remembers its group for these instructions.
     pub fn tell(&mut self, sort: Sort, finding: Finding) {
         let at = self.add(finding);
         self.of_sort.insert(sort, at);
@@ -199,8 +201,8 @@ impl std::ops::AddAssign for Cost {
 pub struct Counters {
     pub total: Cost,
     pub by_kind: BTreeMap<Kind, Cost>,
-    /// By source line, "file:line": the innermost of the user's own files, whatever of others was inlined
-    /// there.
+    /// The costs of each source line, "file:line". It is the innermost line of the user's own files, whatever of others
+    /// was inlined there.
     pub by_line: BTreeMap<String, LineCost>,
     pub computed: Computed,
 }
@@ -210,8 +212,8 @@ pub struct Counters {
 pub struct LineCost {
     pub total: Cost,
     pub by_kind: BTreeMap<Kind, Cost>,
-    /// How the line came where it is, of each of its instructions that cost something:
-    /// " inlined at file:line ...", or nothing.
+    /// The calls that inlined the line, for each of its instructions that cost something: " inlined at file:line ...",
+    /// or nothing.
     pub inlined: BTreeSet<String>,
 }
 
@@ -269,7 +271,7 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
-/// Texts of `printf` that are kept; one more says how many are not.
+/// The number of texts of `printf` that are kept. One more says how many are not.
 pub const MAX_PRINTED: usize = 1000;
 
 /// The findings and costs of a launch that came to its end.
@@ -277,15 +279,15 @@ pub const MAX_PRINTED: usize = 1000;
 pub struct Report {
     pub findings: Vec<Finding>,
     pub counters: Counters,
-    /// Things that the checks could not judge in this launch.
+    /// The things that the checks could not judge in this launch.
     pub not_judged: Vec<String>,
-    /// Counters of the gate tier that no gate may rest on in this launch, and why.
+    /// The counters of the gate tier that no gate may rest on in this launch, and why.
     pub withheld: BTreeMap<Counter, Withheld>,
     /// Output of `printf`, a line or a part of one for each call, in the order of this library's
     /// schedule; at most `MAX_PRINTED`.
     pub printed: Vec<String>,
-    /// The first infinity and the first NaN, where they were asked for.
+    /// The first infinity and the first NaN, if the launch asks for them.
     pub arose: Vec<Arose>,
-    /// Bytes of each allocation that the launch reaches, by the address of the allocation. Empty without checks.
+    /// The bytes of each allocation that the launch reaches, by the address of the allocation. Empty without checks.
     pub reached: BTreeMap<u64, u64>,
 }

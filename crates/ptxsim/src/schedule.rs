@@ -1,9 +1,13 @@
 //! The order of execution: blocks in turn, warps in turn, until all have ended or none can go on. The blocks of a
 //! cluster have their turns together.
 //!
-//! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it
-//! ends, has had its share, or only polls; one that spins on what another block does is therefore
-//! served. The order depends on the program alone, so every run is the same.
+//! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it ends, has used its
+//! share ([`BLOCK_ROUNDS`]), or only polls. A block that spins on what another one does is therefore served. The order
+//! depends on the program alone, so every run is the same.
+//!
+//! A launch that cannot end is found in two ways. If no warp of a block can go on, and no other block of its cluster
+//! can wake one, that is a deadlock. If blocks poll and the state of all of them recurs without progress, that is a
+//! livelock. A launch that changes its state for ever ends when its budget of instructions is spent.
 
 use crate::exec::cluster::Cluster;
 use crate::exec::mbarrier::{has_turned, lacks};
@@ -15,16 +19,17 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 
-/// Most instructions that a warp executes before the next warp of the block runs.
+/// The number of instructions that a warp executes, at most, before the next warp of the block runs.
 const WARP_TURN: u64 = 20_000;
-/// Most rounds over the warps of a block before the next block runs.
+/// The number of rounds over the warps of a block, at most, before the next block runs.
 const BLOCK_ROUNDS: u32 = 64;
-/// Rounds over all blocks in which every block only polls, before their states are compared to detect that nothing
-/// moves.
+/// The number of rounds over all blocks in which every block only polls, before their states are compared to detect
+/// that nothing moves.
 const IDLE_ROUNDS: usize = 16;
-/// Most places of warps that a message lists.
+/// The number of places of warps that a message lists, at most.
 const MAX_PLACES: usize = 3;
 
+/// The reason for which a block has ended its turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     Ended,
@@ -123,6 +128,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Gives a unit its turn. Fails with a fault of its blocks.
     pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
         match unit {
             Unit::Block(block) => self.run_block::<CHECKS>(block),
@@ -185,6 +191,7 @@ impl Machine<'_> {
         (blocks / of_cluster).max(1)
     }
 
+    /// Gives a block its turn: each warp in its turn, round after round.
     pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
         for _ in 0..BLOCK_ROUNDS {
             let mut moved = false;
@@ -250,6 +257,7 @@ impl Machine<'_> {
         Ok(Share::Used)
     }
 
+    /// Fails with the deadlock of a block whose warps all wait for one another.
     fn deadlock_of<T>(&self, b: &BlockState) -> Run<T> {
         let one = std::iter::once(b);
         let (pc, thread) = first_of(b);
@@ -257,7 +265,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
     }
 
-    /// The deadlock of all blocks of the cluster at work.
+    /// Fails with the deadlock of all blocks of the cluster at work.
     fn deadlock<T>(&self) -> Run<T> {
         let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
         let mut waiting =
@@ -269,6 +277,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 
+    /// Fails because the state of all units recurs while they poll.
     fn livelock<T>(&self, units: &VecDeque<Unit>) -> Run<T> {
         let (id, (pc, thread)) = units
             .front()
@@ -281,6 +290,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 
+    /// Describes how many blocks are running and where their warps are.
     fn stands(&self, units: &VecDeque<Unit>) -> String {
         let blocks = || units.iter().flat_map(Unit::blocks);
         format!(
@@ -345,7 +355,8 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// The user's line, without how it came there: a wait in a header of others says little, and its inlining much.
+    /// Returns the line of the user's own file at which an instruction is, without the calls that inlined it there: a
+    /// message of a wait is mostly about a line in a header of others.
     fn own_line(&self, instruction: u32) -> String {
         let program = self.program;
         let inst = program.code.get(instruction as usize);
@@ -359,7 +370,7 @@ impl Machine<'_> {
     }
 }
 
-/// Instruction and thread of the first lanes that have not ended.
+/// Returns the instruction and the thread of the first lanes that have not ended.
 fn first_of(b: &BlockState) -> (u32, u32) {
     let group = |w: &Warp| {
         w.groups
@@ -369,7 +380,7 @@ fn first_of(b: &BlockState) -> (u32, u32) {
     b.warps.iter().flatten().find_map(group).unwrap_or((0, 0))
 }
 
-/// All that decides what blocks do next, apart from memory.
+/// Returns a hash of what decides the next actions of blocks, apart from memory, which makes progress when it changes.
 fn state_of(units: &VecDeque<Unit>) -> u64 {
     let mut h = DefaultHasher::new();
     let blocks = units.iter().flat_map(Unit::blocks);

@@ -1,5 +1,6 @@
-//! Observers that do not see one kind of access: for the test that each of them is missed where it is gone
-//! (`tests/observers`). Without the feature `switches` all of them see everything, and this is nothing.
+//! Switches an observer off for one kind of access, for the test that each of them is missed where it is gone
+//! (`tests/observers`). Without the feature `switches` all observers see everything, and the functions here return
+//! constants.
 
 /// A check, or the counting, of accesses to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,7 @@ mod on {
     use crate::program::*;
     use std::sync::RwLock;
 
+    /// The kinds of access for which an observer can be switched off.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum AccessKind {
         Generic,
@@ -68,19 +70,19 @@ mod on {
         Bulk,
         /// Bulk copies and reductions of a box of a tensor.
         Tensor,
-        /// From the block's shared memory to that of another one.
+        /// Copies from the block's shared memory to that of another one.
         BulkDistributed,
         /// Stores and updates by `st.async` and `red.async`.
         AsyncStore,
         Mbarrier,
-        /// `ldmatrix` and `stmatrix`
+        /// Accesses of `ldmatrix` and `stmatrix`, by rows of 16 bytes.
         Matrix,
-        /// Loads and stores of `wmma`
+        /// Fragments that `wmma` loads and stores.
         Fragment,
         Wgmma,
         Texture,
         Surface,
-        /// `tensormap.replace` and `tensormap.cp_fenceproxy`
+        /// Changes of a map by `tensormap.replace` and `tensormap.cp_fenceproxy`.
         TensorMap,
     }
 
@@ -144,7 +146,7 @@ mod on {
 
     struct Switch {
         off: Option<(Observer, AccessKind)>,
-        /// Kinds of the instructions of the kernel that was launched last.
+        /// The kinds of the instructions of the kernel that was launched last.
         kinds: Vec<Option<AccessKind>>,
     }
 
@@ -160,7 +162,7 @@ mod on {
         SWITCH.write().unwrap().off = off;
     }
 
-    /// A launch begins.
+    /// Notes the kinds of the instructions when a launch begins.
     #[allow(clippy::unwrap_used)]
     pub fn begin(program: &Program) {
         let kinds = program
@@ -171,6 +173,7 @@ mod on {
         SWITCH.write().unwrap().kinds = kinds;
     }
 
+    /// Returns true if an observer is off for the access of an instruction.
     #[allow(clippy::unwrap_used)]
     pub fn is_off(observer: Observer, pc: u32) -> bool {
         let switch = SWITCH.read().unwrap();

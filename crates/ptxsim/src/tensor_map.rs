@@ -1,5 +1,5 @@
-//! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which no one but it can read.
-//! The layout is this library's own, and begins with a mark, so that anything else is known for what it is.
+//! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which only the driver can read.
+//! The layout is this library's own, and begins with a mark, so that other bytes are not taken for a map.
 
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub enum MapField {
     Step,
 }
 
-/// Dimensions that corners of im2col have: all but channels and images.
+/// The number of dimensions that corners of im2col have: all but channels and images.
 const MOST_OF_SPACE: usize = 3;
 
 impl MapField {
@@ -59,7 +59,7 @@ impl MapField {
     }
 }
 
-/// Bytes that copies move as one, and that strides and rows of boxes are multiples of.
+/// The number of bytes that copies move as one, and of which strides and rows of boxes are multiples.
 const PIECE: u64 = 16;
 
 /// The reason for which a tensor has no map (CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`).
@@ -124,14 +124,14 @@ pub fn encode_tensor_map(map: &TensorMap, address: u64) -> Result<[u8; MAP_BYTES
         ),
     };
     for n in 0..MOST_DIMENSIONS {
-        // At most 1024 and 8.
+        // The numbers are at most 1024, and the steps at most 8.
         bytes.extend((numbers.get(n).copied().unwrap_or(0) as u16).to_le_bytes());
         bytes.push(map.steps.get(n).copied().unwrap_or(0) as u8);
     }
     bytes.push(u8::from(corners.is_some()));
     for corner in corners.into_iter().flatten() {
         for n in 0..MOST_OF_SPACE {
-            // At most 16 bits.
+            // A corner has at most 16 bits.
             bytes.extend((corner.get(n).copied().unwrap_or(0) as i16).to_le_bytes());
         }
     }
@@ -207,7 +207,7 @@ pub fn row_bytes(map: &TensorMap) -> u64 {
     u64::from(map.boxes.row()) * map.element.bytes()
 }
 
-/// Bytes of a row that a swizzle takes.
+/// Returns the largest number of bytes that a row may have with this swizzle.
 fn width(swizzle: Swizzle) -> u64 {
     match swizzle {
         Swizzle::None => u64::MAX,
@@ -217,6 +217,7 @@ fn width(swizzle: Swizzle) -> u64 {
     }
 }
 
+/// Returns an error for a map that the driver would refuse.
 fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     let dimensions = map.extents.len();
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
@@ -268,6 +269,7 @@ fn check(map: &TensorMap, address: u64) -> Result<(), TensorMapError> {
     Ok(())
 }
 
+/// Returns an error for boxes of im2col that the driver would refuse.
 fn check_im2col(boxes: &Im2col) -> Result<(), TensorMapError> {
     // 16 bits hold the corners of one dimension, or of two, or of three.
     let most = match boxes.lower.len() {
@@ -292,7 +294,8 @@ fn check_im2col(boxes: &Im2col) -> Result<(), TensorMapError> {
     Ok(())
 }
 
-/// The bits of the NaN that elements outside become, as many as there are of them (CALIBRATION.md).
+/// Returns the bits of the NaN that elements outside of the tensor become, repeated to 64 bits (CALIBRATION.md).
+/// Returns `None` for integers.
 pub fn not_a_number(element: MapElement) -> Option<u64> {
     match element {
         MapElement::F16
@@ -330,6 +333,7 @@ const SWIZZLES: [Swizzle; 4] = [
     Swizzle::Bytes128,
 ];
 
+/// Returns the number by which a map stores the element type.
 fn number_of(element: MapElement) -> u8 {
     let at = ELEMENTS
         .iter()
@@ -388,7 +392,7 @@ mod tests {
         assert_eq!(decode_tensor_map(&MARK), None);
     }
 
-    /// Each field, replaced where it lies, gives the map that has it.
+    /// Replaces each field where it lies, and compares the map with one that has the field.
     #[test]
     fn fields_are_replaced_where_they_lie() {
         type Change = fn(&mut TensorMap);

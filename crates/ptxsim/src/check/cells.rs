@@ -1,9 +1,26 @@
-//! The remembered accesses to each place in shared memory: the last write and two reads. Eight
-//! neighbouring places share a block, field by field, so that they are looked at together.
+//! Remembers the accesses to each place in shared memory: the last write, and two reads by different warps.
+//!
+//! A place is as many bytes as the smallest access of the program to shared memory has, at most 4. Each remembered
+//! access has the epoch of its warp, its lanes, its instruction and its strength. `race` decides with its vector clocks
+//! whether an access is ordered before another one. This module keeps the accesses, and answers the frequent question
+//! of one instruction at once for many places: may any of them be out of order?
+//!
+//! That question needs no clock of each warp. [`Before`] has two limits: the last epoch of the warp's own accesses that
+//! is ordered before for all its lanes, and the last epoch that is known of every other warp. An access up to its limit
+//! is ordered for certain. Above it, `race` looks closer. The first comparison is that of a whole block of places,
+//! which keeps the largest epoch of its writes and of its reads.
+//!
+//! Eight neighbouring places share a [`Block`], field by field, so that one vector instruction looks at all of them.
+//! The functions for a [`Touch`] do for eight places what [`Cells::note_write`] and [`Cells::note_read`] do for one.
+//! The test compares the two.
+//!
+//! A write forgets the reads before it. If a third warp reads a place, the read that was kept longer stays, and the
+//! newer one makes way, so that a race against it can be missed. Remembering less never invents a race: what is
+//! remembered has happened.
 
 use super::race::Strength;
 
-/// An access, as far as it is remembered.
+/// An access as it is remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The epoch of the warp; 0 if there is no access.
@@ -13,11 +30,12 @@ pub struct Seen {
     pub mark: Mark,
 }
 
-/// Instruction, strength and warp; of reads, whether other instructions of the warp read there too.
+/// The instruction, the strength and the warp of an access. A mark of a read also says whether other instructions of
+/// the warp read there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u32);
 
-/// Instructions that a mark can tell apart.
+/// The number of instructions that a mark can tell apart.
 pub const MAX_INSTRUCTIONS: usize = 1 << 24;
 
 const SEVERAL: u32 = 1 << 7;
@@ -51,12 +69,13 @@ impl Mark {
     }
 }
 
-/// Number of places in a block.
+/// The number of places in a block.
 pub const BLOCK: usize = 8;
 
 /// A value for each place of a block.
 pub type Row = [u32; BLOCK];
 
+/// One of the remembered accesses, for each place of a block: the last write, or one of the reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Accesses {
     epochs: Row,
@@ -70,17 +89,17 @@ struct Block {
     written: Accesses,
     /// The remembered reads, the newest first.
     read: [Accesses; 2],
-    /// Upper bound of the epochs of all writes in the block, and below of all reads. Most accesses need no look beyond
-    /// these two.
+    /// The upper bound of the epochs of all writes in the block, and below that of all reads. Most accesses need no
+    /// look beyond these two.
     last_write: u32,
     last_read: u32,
 }
 
-/// The accesses of one warp's lanes in one block of places: the lanes of each place, none where they do
-/// nothing.
+/// The accesses of one warp's lanes in one block of places: the lanes of each place, and none for a place that they
+/// leave alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// From the block of the lowest place of the access.
+    /// The number of the block, counted from the block of the lowest place of the access.
     pub block: u32,
     pub lanes: Row,
 }
@@ -91,9 +110,9 @@ const NONE: Row = [0; BLOCK];
 #[derive(Clone, Copy)]
 pub struct Before {
     pub warp: u32,
-    /// Last epoch of the warp's own accesses that is ordered before.
+    /// The last epoch of the warp's own accesses that is ordered before.
     pub own: u32,
-    /// Last epoch that is ordered before, for every other warp.
+    /// The last epoch that is ordered before, for every other warp.
     pub others: u32,
 }
 
@@ -105,11 +124,13 @@ impl Before {
     }
 }
 
+/// Returns a mask of all ones or none.
 #[inline(always)]
 fn all_ones(yes: bool) -> u32 {
     0_u32.wrapping_sub(u32::from(yes))
 }
 
+/// Returns the bits of `yes` where the mask has ones, and those of `no` elsewhere.
 #[inline(always)]
 fn pick(mask: u32, yes: u32, no: u32) -> u32 {
     no ^ (yes ^ no) & mask
@@ -124,6 +145,7 @@ fn row(f: impl Fn(usize) -> u32) -> Row {
     out
 }
 
+/// Returns true if a value of the row is not 0.
 #[inline(always)]
 pub fn some(row: Row) -> bool {
     row.iter().fold(0, |x, y| x | y) != 0
@@ -144,7 +166,7 @@ impl Accesses {
         self.marks[i] = seen.mark.0;
     }
 
-    /// All ones at places of this block that may have no order with what `by` does there.
+    /// Returns all ones for the places of this block that may have no order with what `by` does there.
     #[inline(always)]
     fn late(&self, before: Before, by: &Row) -> Row {
         row(|i| {
@@ -158,6 +180,7 @@ impl Accesses {
     }
 }
 
+/// The remembered accesses to all places of a shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells(Vec<Block>);
 
@@ -166,15 +189,17 @@ impl Cells {
         Cells(vec![Block::default(); places.div_ceil(BLOCK)])
     }
 
+    /// Returns the last write of a place.
     pub fn written(&self, place: usize) -> Seen {
         self.0[place / BLOCK].written.at(place % BLOCK)
     }
 
+    /// Returns the remembered reads of a place, the newest first.
     pub fn read(&self, place: usize) -> [Seen; 2] {
         self.0[place / BLOCK].read.map(|r| r.at(place % BLOCK))
     }
 
-    /// A write forgets the reads before it.
+    /// Remembers a write, and forgets the reads before it.
     pub fn note_write(&mut self, place: usize, seen: Seen) {
         let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
         block.written.set(i, seen);
@@ -183,6 +208,8 @@ impl Cells {
         block.read[1].epochs[i] = 0;
     }
 
+    /// Remembers a read. A read by the same warp in the same epoch joins the earlier one, with the lanes of both and
+    /// the weaker strength.
     pub fn note_read(&mut self, place: usize, seen: Seen) {
         let (block, i) = (&mut self.0[place / BLOCK], place % BLOCK);
         block.last_read = block.last_read.max(seen.epoch);
@@ -234,7 +261,7 @@ impl Cells {
         row(|i| a[i] | b[i])
     }
 
-    /// Weak writes: [`Cells::note_write`] at each place of a touch.
+    /// Does what [`Cells::note_write`] does for a weak write at each place of a touch.
     #[inline(always)]
     pub fn note_writes(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
         let block = &mut self.0[base + touch.block as usize];
@@ -250,7 +277,7 @@ impl Cells {
         block.read[1].epochs = row(|i| old.read[1].epochs[i] & !here[i]);
     }
 
-    /// Weak reads: [`Cells::note_read`] at each place of a touch.
+    /// Does what [`Cells::note_read`] does for a weak read at each place of a touch.
     #[inline(always)]
     pub fn note_reads(&mut self, base: usize, touch: &Touch, epoch: u32, mark: Mark) {
         let block = &mut self.0[base + touch.block as usize];
@@ -266,7 +293,7 @@ impl Cells {
         if some(row(|i| here[i] & !mine0[i])) {
             let second = *r1;
             let mine1 = row(|i| mine(&second, i));
-            // Seldom, as the second reader stays: not worth to be done at once.
+            // This is seldom, as the second reader stays, so it is done place by place.
             let moves = row(|i| here[i] & !mine0[i] & mine1[i]);
             if some(moves) {
                 for i in (0..BLOCK).filter(|&i| moves[i] != 0) {
@@ -298,7 +325,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Eight places together give the same results as one place after another.
+        /// Compares eight places together with one place after another.
         #[test]
         fn eight_places_at_once(
             steps in prop::collection::vec((0..4_u32, 1..3_u32, any::<Row>(), 1..=u8::MAX, any::<bool>()), 1..40),

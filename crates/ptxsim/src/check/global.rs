@@ -1,11 +1,24 @@
 //! Races in global memory within a launch, by happens-before.
 //!
-//! The last write of each place is kept, writes that it hides, and two reads (`page`). Within a block the block's own clocks
-//! say what is ordered (barriers, warp syncs, atomics: `race`), between blocks what fences and strong
-//! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
-//! from 16 bytes to one; pages come into being when they are touched.
+//! Two accesses to a byte race if one of them writes, neither is ordered before the other by causality order (PTX ISA
+//! 8.9), and they are not morally strong: both strong, each with a scope that includes the other's thread ([`Scoped`]).
+//! The detector is one of vector clocks and epochs after FastTrack (Flanagan and Freund, PLDI 2009). The unit that has
+//! a clock is the warp. Within a block the block's own clocks say what is ordered (barriers, warp syncs, atomics:
+//! `race`), and order within a warp is known by lane. Between blocks the edges are what fences and strong accesses
+//! handed on (`order`).
 //!
-//! No race is invented. A race that may be missed is reported as [`Unjudged`].
+//! For each place the last write is kept, writes that it hides, and two reads (`page`). An access is kept as a stamp
+//! (block, warp, epoch, instruction, scope) and its lane. A new access is compared with what its place keeps, and then
+//! kept itself. A place is as large as the smallest access that its page has seen, from 16 bytes to one, so that no
+//! access covers a part of a place. Pages come into being when they are touched.
+//!
+//! **No race is invented.** Both accesses of a race have happened, and an order that may exist counts as one: within a
+//! block each atomic and each flag orders without a fence.
+//!
+//! **What can be missed.** A race that two reads are too few for, that a doubtful flag would order, or that has no room
+//! is reported as not judged ([`Unjudged`], `full`). These are missed without a word: a plain store behind atomics
+//! whose old value was used (`Check::unordered`), and what the edges of this one execution order by chance. As in every
+//! detector of this kind, an atomic that comes first here may come second on a GPU.
 
 use super::order::{FlagSide, Inter};
 use super::page::*;
@@ -15,12 +28,12 @@ use std::collections::BTreeSet;
 
 const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 
-/// How far an access counts as synchronisation, and for whom.
+/// The strength of an access as synchronisation, and the threads for which it has that strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scoped {
     pub strength: Strength,
     pub scope: Scope,
-    /// An atomic whose thread waits for the old value ([`crate::isa::Atomic::answers`]).
+    /// True for an atomic whose thread waits for the old value ([`crate::isa::Atomic::answers`]).
     pub answers: bool,
 }
 
@@ -57,6 +70,7 @@ impl Scoped {
         self.within(Scope::Device)
     }
 
+    /// Returns true if two accesses are morally strong for threads that share the scope `needed`.
     fn excuses(self, other: Scoped, needed: Scope) -> bool {
         self.within(needed).excuses(other.within(needed))
     }
@@ -90,9 +104,9 @@ pub struct Conflict {
     pub lane: u32,
     pub block: u32,
     pub warp: u32,
-    /// `None`: another than `lane`, of the same warp.
+    /// The other lane, or `None` if it is another one than `lane` of the same warp.
     pub other_lane: Option<u32>,
-    /// Other lanes than that one too.
+    /// True if other lanes than that one conflict, too.
     pub many: bool,
     pub epoch: u32,
     pub instruction: u32,
@@ -104,9 +118,9 @@ pub struct Conflict {
 /// The accesses that could not be judged, by instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unjudged {
-    /// Writes of places that more have read than are remembered.
+    /// The writes of places that more warps have read than are remembered.
     pub readers: BTreeSet<u32>,
-    /// Reads of flags, and on whose side only a barrier leads from or to a fence.
+    /// The reads of flags, each with the side on which only a barrier leads from or to a fence.
     pub flags: BTreeSet<(FlagSide, u32)>,
 }
 
@@ -124,16 +138,16 @@ pub struct Accessor<'a> {
     pub scoped: Scoped,
     pub clocks: &'a Shadow,
     pub inter: &'a Inter,
-    /// Number of warps in a block.
+    /// The number of warps in a block.
     pub warps: u32,
-    /// Lanes that write the same value to the place of another one.
+    /// The lanes that write the same value to the place of another one.
     pub together: u32,
     /// Returns true if a conflict ends the search. It is false for a mere hazard within a warp, because a worse
     /// conflict may follow.
     pub grave: &'a dyn Fn(&Conflict) -> bool,
 }
 
-/// Blocks of a grid, and of its clusters, in each dimension.
+/// The number of blocks of a grid, and of its clusters, in each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clustered {
     pub grid: [u32; 3],
@@ -162,27 +176,29 @@ impl Clustered {
     }
 }
 
+/// The remembered accesses to all of global memory in a launch.
 pub struct GlobalShadow {
-    /// Pages of each allocation; `None` until the page is touched.
+    /// The pages of each allocation. A page is `None` until it is touched.
     pages: Vec<Vec<Option<Box<Page>>>>,
     /// The stamps that cells refer to by number. Number 0 means no access.
     stamps: Vec<Stamp>,
     /// The last stamp of each instruction.
     recent: Vec<u32>,
     grid: Clustered,
-    /// The kernel has what can order blocks.
+    /// True if the kernel has an instruction that can order blocks.
     blocks_meet: bool,
-    /// Bytes of pages, and how many there may be.
+    /// The bytes of pages, and the largest number of them that is allowed.
     used: u64,
     limit: u64,
-    /// A page found no room: not all was watched.
+    /// True if a page found no room, so that not all was watched.
     pub full: bool,
     pub unjudged: Unjudged,
+    /// The number of stamps at which those that no place bears any more are forgotten.
     sweep_at: usize,
 }
 
 impl GlobalShadow {
-    /// `limit`: bytes that the shadow may take.
+    /// Builds the record of a launch. `limit` is the number of bytes that it may take.
     pub fn new(
         instructions: usize,
         limit: u64,
@@ -211,10 +227,13 @@ impl GlobalShadow {
         }
     }
 
+    /// Returns the bytes that the record takes.
     pub fn used(&self) -> u64 {
         self.used
     }
 
+    /// Returns the number of the stamp of a warp's accesses at this instruction and epoch, or 0 if there are too many
+    /// stamps.
     fn stamp(&mut self, me: &Accessor, epoch: u32) -> u32 {
         let at = me.instruction as usize;
         let last = self.recent[at];
@@ -274,10 +293,12 @@ impl GlobalShadow {
         self.sweep_at = (2 * self.stamps.len()).max(1 << 20).max(cells / 16);
     }
 
-    /// An access of `bytes` by each of the lanes, at their offsets in one allocation of `size`
-    /// bytes; a lane may stand for others of its warp as well ([`MANY`]) if they all read. Any access without
-    /// order with it goes to `out`. Without `out`: false where something would; the same access has to
-    /// come again, and what was noted of it does no harm.
+    /// Looks for races of an access, and notes it. Each of the lanes accesses `bytes` at its offset in one allocation
+    /// of `size` bytes. A lane may stand for others of its warp as well ([`MANY`]) if they all read, or all write the
+    /// same value.
+    ///
+    /// The conflicts go to `out`. Without `out`, the function returns false where a conflict would. The same access has
+    /// to come again then, and what was noted of it does no harm.
     #[inline]
     pub fn access(
         &mut self,
@@ -341,7 +362,7 @@ impl GlobalShadow {
             let last = (offset % PAGE + bytes as usize - 1) >> page.shift;
             let last = last.min((PAGE >> page.shift) - 1);
             let (mut told, mut noted) = (false, false);
-            // False where it cannot go on without `out`.
+            // Returns false if the search cannot go on without `out`.
             let mut tell = |cell: Cell, was_write: bool, told: &mut bool| {
                 match check.judge(cell, lane, was_write) {
                     Judged::Race(conflict) => {
@@ -461,9 +482,9 @@ struct Check<'a> {
 /// The judgement on an access that is not ordered for certain.
 enum Judged {
     Race(Conflict),
-    /// It is, if one may count on a flag that this instruction read.
+    /// It is ordered if one may count on a flag that this instruction read.
     Flag(FlagSide, u32),
-    /// It is, or not: that depends on which lanes of the warp read.
+    /// It is ordered or not, which depends on the lanes of the warp that read.
     Lanes,
 }
 
@@ -484,8 +505,8 @@ impl Check<'_> {
         u64::from(s.block) * u64::from(self.me.warps) + u64::from(s.warp)
     }
 
-    /// Order after a write: if several lanes wrote together, each of them has to come before; but a lane that reads
-    /// what it wrote itself reads its own.
+    /// Returns true if an access comes after a write. If several lanes wrote together, each of them has to come before.
+    /// But a lane that reads what it wrote itself reads its own.
     #[inline(always)]
     fn after_write(&self, cell: Cell, lane: u32) -> bool {
         cell & MANY == 0 && self.ordered(cell, lane)
@@ -504,6 +525,7 @@ impl Check<'_> {
         own || all || me.scoped.excuses(s.scoped, Scope::Block)
     }
 
+    /// Returns true if an earlier access is ordered before this one, or the two are morally strong.
     fn ordered(&self, cell: Cell, lane: u32) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
         if s.block != me.block {
@@ -536,7 +558,7 @@ impl Check<'_> {
         hidden.has_weak || self.me.scoped.elsewhere() == Strength::Weak
     }
 
-    /// Each lane of a hidden write, where it matters which.
+    /// Returns a cell for each lane of a hidden write if it matters which lane wrote, else one cell for all.
     fn cells(&self, hidden: &HiddenWrite) -> impl Iterator<Item = Cell> {
         let (s, me) = (self.stamp_of(hidden.cell), self.me);
         let own = s.block == me.block && u32::from(s.warp) == me.warp;
@@ -565,11 +587,12 @@ impl Check<'_> {
             .find(|&cell| !self.after_write(cell, lane))
     }
 
+    /// Returns true if all lanes of a hidden write come before the new access.
     fn is_before(&self, hidden: &HiddenWrite, new: Cell) -> bool {
         self.cells(hidden).all(|cell| (&self).before(cell, new))
     }
 
-    /// Judges an access for which `ordered` says no.
+    /// Judges an access for which `ordered` is false.
     #[cold]
     fn judge(&self, cell: Cell, lane: u32, was_write: bool) -> Judged {
         let (s, me) = (self.stamp_of(cell), self.me);

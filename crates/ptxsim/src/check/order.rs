@@ -1,25 +1,34 @@
-//! A warp's knowledge of other blocks: which of their accesses happened before its own, by the base
-//! causality order of the PTX ISA (8.9.5).
+//! A warp's knowledge of other blocks: which of their accesses happened before its own, by the base causality order of
+//! the PTX ISA (8.9.5).
 //!
-//! Between blocks the only edges begin at a strong write of global memory that a strong read (of another
-//! block) reads. Two kinds of patterns make an edge of it (8.8, 8.9.4):
-//! - *Release and acquire.* The thread that writes has fenced before, or the write is a release; the
-//!   thread that reads fences behind it, or the read is an acquire. A fence of another thread is not
-//!   enough, on either side, not even with a barrier between.
-//! - *Two fence.sc*, which `membar` is too. They are in Fence-SC order, whichever threads execute them. If
-//!   the one comes before the write, by barriers too, and the other behind the read, it is this order:
-//!   the other way round, the read would come before the write that it reads.
+//! Between blocks the only edges begin at a strong write of global memory that a strong read (of another block) reads.
+//! Two kinds of patterns make an edge of it (8.8, 8.9.4):
+//! - *Release and acquire.* The thread that writes has fenced before, or the write is a release; the thread that reads
+//!   fences behind it, or the read is an acquire. A fence of another thread is not enough, on either side, not even
+//!   with a barrier between.
+//! - *Two fence.sc*, which `membar` is too. They are in Fence-SC order, whichever threads execute them. If the one
+//!   comes before the write, by barriers too, and the other behind the read, it is this order: the other way round, the
+//!   read would come before the write that it reads.
 //!
-//! Whatever comes before the first fence in causality order is handed on, that of other threads as well:
-//! a barrier and then a fence of one thread is enough for all of the block.
+//! Whatever comes before the first fence in causality order is handed on, that of other threads as well: a barrier and
+//! then a fence of one thread is enough for all of the block.
 //!
-//! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
-//! count on it is left open ([`FlagSide`]).
+//! What is known is a vector clock: for each warp of the launch the last epoch whose accesses happened before. A launch
+//! may have very many warps, and most know of few others, so a clock has entries only for warps of which something is
+//! known ([`Sparse`]), and clocks that are equal share their entries.
+//!
+//! A clock moves through these stages, so that an edge exists only once both sides have done their part. A fence or a
+//! release takes what the writer knows into [`Handed`], and a strong write leaves that at its place. A strong read
+//! takes it into `seen`, or into `known` if it is an acquire. A fence of the reader moves `seen` to `known`. What
+//! barriers of a block join on the way without a fence of the right thread goes to `by_writer` or `by_reader` instead:
+//! whether programs may count on such an order, as programs that work do, is left open ([`FlagSide`]). An access that
+//! is ordered by these alone is neither a race nor in order, and the report says that it was not judged.
 
 use crate::isa::Fence;
 use std::rc::Rc;
 
-/// Warp of the launch (block times warps of a block, plus warp) and epoch, sorted by warp.
+/// A vector clock with an entry for each warp of which something is known: the number of the warp in the launch (block
+/// times warps of a block, plus warp) and its epoch, sorted by warp.
 #[derive(Clone, Default)]
 pub struct Sparse(Option<Rc<Vec<(u64, u32)>>>);
 
@@ -41,6 +50,7 @@ impl Sparse {
         }
     }
 
+    /// Takes over the later epoch of each warp.
     pub fn join(&mut self, other: &Sparse) {
         let Some(theirs) = &other.0 else { return };
         let Some(mine) = &mut self.0 else {
@@ -58,7 +68,7 @@ impl Sparse {
             mine.extend_from_slice(theirs);
             return;
         }
-        // Mostly one side has all of it, and is shared from then on.
+        // Mostly one side has all entries, and both share them from then on.
         match covers(mine, theirs) {
             (true, _) => return,
             (false, true) => {
@@ -128,7 +138,7 @@ fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
     (of_a, of_b)
 }
 
-/// The accesses before a strong write, by how it was made ready to be handed on.
+/// The accesses before a strong write that a reader of it may take over, by the way in which they were made ready.
 #[derive(Clone, Default)]
 pub struct Handed {
     /// Accesses before a fence of the writer, or before the write if it is a release.
@@ -144,6 +154,7 @@ impl Handed {
         self.released.is_empty() && self.sc.is_empty() && self.passed.is_empty()
     }
 
+    /// Takes over all of what another one hands on.
     pub fn join(&mut self, other: &Handed) {
         self.released.join(&other.released);
         self.sc.join(&other.sc);
@@ -151,12 +162,12 @@ impl Handed {
     }
 }
 
-/// On whose side of a flag a barrier stands for a fence.
+/// The side of a flag on which a barrier stands for a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlagSide {
-    /// Only barriers follow on the read, and perhaps fences of others.
+    /// Only barriers follow the read, and perhaps fences of others.
     Reader,
-    /// Who wrote the flag did not fence; others had, before a barrier.
+    /// The thread that wrote the flag did not fence. Others had, before a barrier.
     Writer,
 }
 
@@ -165,15 +176,15 @@ pub enum FlagSide {
 pub struct Inter {
     pub known: Sparse,
     pub ready: Handed,
-    /// Handed on to it by reads that were no acquire, and no fence since; `sc`: to anybody from whom
-    /// barriers lead here, and no fence.sc since.
+    /// The order that reads without acquire have brought, with no fence since. `sc` also has what barriers lead here
+    /// from others that read it, with no `fence.sc` since.
     pub seen: Handed,
-    /// Not known but for a doubt, of the reader's side and of the writer's.
+    /// The order that is known but for a doubt, on the reader's side and on the writer's.
     pub by_reader: Sparse,
     pub by_writer: Sparse,
     /// The last instruction that read what is in `seen` or in doubt.
     pub flag: u32,
-    /// Something was seen since lanes met.
+    /// True if something was seen since lanes met.
     unmet: bool,
 }
 
@@ -195,7 +206,7 @@ impl Inter {
         self.flag = other.flag;
     }
 
-    /// Reads what `handed` says at an instruction.
+    /// Takes over what a strong read found at its place.
     pub fn see(&mut self, handed: &Handed, acquire: bool, instruction: u32) {
         self.seen.sc.join(&handed.sc);
         self.flag = instruction;
@@ -209,7 +220,7 @@ impl Inter {
         }
     }
 
-    /// Lanes of the warp meet, or it meets others.
+    /// Notes that lanes of the warp meet, or that it meets others. What one lane has seen is in doubt for the others.
     pub fn meet(&mut self) {
         if std::mem::take(&mut self.unmet) {
             self.by_reader.join(&self.seen.released);
@@ -217,7 +228,7 @@ impl Inter {
         }
     }
 
-    /// A fence, when all of `block` comes before it.
+    /// Executes a fence. All accesses of `block` come before it.
     pub fn fence(&mut self, fence: Fence, block: &Sparse) {
         if fence.acquire {
             self.known.join(&std::mem::take(&mut self.seen.released));
@@ -235,7 +246,7 @@ impl Inter {
         }
     }
 
-    /// The accesses that a release hands on, when all of `block` comes before it; doubts are handed on, too.
+    /// Returns the accesses that a release hands on, if all of `block` comes before it. Doubts are handed on, too.
     pub fn handed_by_release(&self, block: &Sparse) -> Handed {
         let mut handed = Handed {
             released: block.clone(),
@@ -326,7 +337,7 @@ mod tests {
         ..ACQ_REL
     };
 
-    /// A warp of another block has fenced, and writes.
+    /// Returns what a warp of another block hands on that has fenced, and writes.
     fn handed(fence: Fence) -> Handed {
         let mut writer = Inter::default();
         writer.fence(fence, &Sparse::new(vec![(3, 7)]));
@@ -365,7 +376,7 @@ mod tests {
         assert!(handed(acquire).is_empty());
     }
 
-    /// With a barrier between the read and the fence.
+    /// There is a barrier between the read and the fence.
     #[test]
     fn a_fence_of_another_warp_is_enough_if_both_are_sc() {
         for (writer, reader, expected) in [
@@ -392,7 +403,7 @@ mod tests {
         }
     }
 
-    /// With a barrier between the fence and the write.
+    /// There is a barrier between the fence and the write.
     #[test]
     fn a_flag_of_another_warp_than_the_fence_is_enough_if_both_fences_are_sc() {
         for (writer, reader, expected) in [

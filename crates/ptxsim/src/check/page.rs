@@ -1,16 +1,15 @@
 //! Remembers the accesses to a page of global memory: for each place the last write, and two reads.
 //!
-//! Two are enough for a block whose warps meet at whole barriers, and for blocks that nothing orders:
-//! of two reads without order, each later write has none with one of them. Where flags or barriers of
-//! some warps order, a third read can matter. It is not kept by place, but the page remembers which
-//! warps read so and in which epoch at the latest: a write that comes after all of them is in order,
-//! any other write is reported as not judged.
+//! Two are enough for a block whose warps meet at whole barriers, and for blocks that nothing orders: of two reads
+//! without order, each later write has none with one of them. Where flags or barriers of some warps order, a third read
+//! can matter. It is not kept by place, but the page remembers which warps read in this way and in which epoch at the
+//! latest. A write that comes after all of them is in order, and any other write is reported as not judged.
 //!
 //! Of writes the last one is enough as long as each comes after the one before: this is FastTrack's epoch (Flanagan and
 //! Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009). But two strong writes may go without
 //! order and not race, and so may two that store the same value. Then the last one says nothing of the others, and the
 //! place gets a list of those that it hides: FastTrack's read vector, which exists only where it is needed. A list has
-//! one entry for each warp, lane and strength at most. The next write that comes after all of it empties it. Where there
+//! one entry for each warp, lane and strength at most. The next write that comes after all of it empties it. If there
 //! is no more room for lists, the report says that not all races are found.
 
 use super::race::Strength;
@@ -18,37 +17,37 @@ use crate::quick::QuickMap;
 
 pub const PAGE: usize = 4096;
 
-/// A read or a write: flags, number of the stamp, [`MANY`], lane.
+/// A read or a write: flags, the number of the stamp, [`MANY`], and the lane.
 pub type Cell = u32;
 
 pub const LANE: u32 = 31;
-/// Set on a read: other lanes of the warp read as well.
+/// Set if other lanes of the warp made the same access: they read as well, or wrote the same value.
 pub const MANY: u32 = 1 << 5;
 pub const STAMP_SHIFT: u32 = 6;
-/// All of a cell but its flags.
+/// A mask of all of a cell but its flags.
 pub const KEPT: u32 = (1 << 30) - 1;
 const STAMP: u32 = KEPT & !(LANE | MANY);
-/// Set on a first read: the second one is of another block.
+/// Set on a first read if the second one is of another block.
 const PAIR: u32 = 1 << 31;
-/// Set on a second read: a third is forgotten, a weak one or a strong one.
+/// Set on a second read if a third is forgotten, which was weak or strong.
 const FORGOT_WEAK: u32 = 1 << 31;
 const FORGOT_STRONG: u32 = 1 << 30;
 const FORGOT: u32 = FORGOT_WEAK | FORGOT_STRONG;
 
 #[derive(Default)]
 pub struct Page {
-    /// log2 of the bytes of a place.
+    /// The logarithm to base 2 of the bytes of a place.
     pub shift: u32,
     /// The first remembered read of each place; 0 for none. Empty until the page is read.
     reads: Vec<Cell>,
     second: Vec<Cell>,
     pub writes: Vec<Cell>,
-    /// Reads that are forgotten, and which of them was the last.
+    /// The reads that are forgotten, and the number of the one that was the last.
     forgotten: Vec<Forgotten>,
     last: usize,
-    /// Writes that a later one hides without coming after them, by place.
+    /// The writes that a later one hides without coming after them, by place.
     hidden: QuickMap<usize, Hidden>,
-    /// There was no room for second reads, or for those.
+    /// True if there was no room for second reads, or for forgotten ones.
     lost: bool,
 }
 
@@ -56,7 +55,7 @@ pub struct Page {
 #[derive(Clone, Default)]
 pub struct Hidden {
     pub all: Vec<HiddenWrite>,
-    /// One of them may race with a strong access of the device.
+    /// True if one of them may race with a strong access of the device.
     pub has_weak: bool,
 }
 
@@ -68,7 +67,7 @@ pub struct HiddenWrite {
 }
 
 impl Hidden {
-    /// Bytes that a list takes for each entry, and the map for the list.
+    /// The bytes that a list takes for each entry, and those that the map takes for the list.
     const ENTRY: u64 = size_of::<HiddenWrite>() as u64;
     const LIST: u64 = 64;
 }
@@ -105,6 +104,7 @@ impl Room<'_> {
         *self.used = self.used.saturating_sub(bytes);
     }
 
+    /// Takes bytes from the budget. Returns false if they do not fit.
     pub fn take(&mut self, bytes: u64) -> bool {
         let fits = *self.used + bytes <= self.limit;
         *self.used += if fits { bytes } else { 0 };
@@ -127,16 +127,16 @@ enum Step {
     ForgetFirst { pair: bool, strong: bool },
     /// Both remembered reads stay, and the new one is forgotten.
     ForgetNew,
-    /// It is of the warp, epoch and instruction of the first or the second.
+    /// The new read is of the warp, epoch and instruction of the first or the second, and joins it.
     Join { second: bool },
 }
 
 /// Reads by the lanes of a warp at one instruction.
 pub struct WarpReads<O> {
     pub order: O,
-    /// Blocks of the launch may be ordered.
+    /// True if something may order blocks of the launch.
     pub blocks_meet: bool,
-    /// The last step on this page, which lanes side by side mostly share.
+    /// The last step on this page, which is mostly the step of lanes side by side, too.
     memo: Option<(u32, u32, Step)>,
     page: usize,
 }
@@ -151,7 +151,7 @@ impl<O> WarpReads<O> {
         }
     }
 
-    /// The next accesses are on this page.
+    /// Notes the page of the next accesses.
     #[inline(always)]
     pub fn turn_to(&mut self, page: usize) {
         if self.page != page {
@@ -160,8 +160,9 @@ impl<O> WarpReads<O> {
     }
 }
 
-/// How a new read is compared with those that are kept.
+/// The order in time of a new read and those that are kept.
 pub trait Order {
+    /// Returns what is known of the thread that made an access.
     fn reader(&self, cell: Cell) -> Reader;
     /// Returns true if `cell` is ordered before the new read, so that whatever is ordered after the new one is after
     /// both.
@@ -181,11 +182,12 @@ impl Page {
         }
     }
 
+    /// Returns true if the page keeps writes, or reads.
     pub fn has(&self, write: bool) -> bool {
         !if write { &self.writes } else { &self.reads }.is_empty()
     }
 
-    /// All that is kept by place.
+    /// Returns all cells that are kept by place.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.reads
             .iter()
@@ -206,10 +208,12 @@ impl Page {
         Some((last + 1) << self.shift)
     }
 
+    /// Returns the bytes of the page that depend on its number of places.
     pub fn bytes(&self) -> u64 {
         (self.reads.len() + self.second.len() + self.writes.len()) as u64 * 4
     }
 
+    /// Returns all cells that are kept by place, to be changed.
     pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
         let reads = self.reads.iter_mut().chain(&mut self.second);
         let hidden = self
@@ -230,7 +234,7 @@ impl Page {
         cells(reads || !write) + cells(second) + cells(writes || write) - held
     }
 
-    /// Makes places as small as `1 << shift`, and room for reads or writes.
+    /// Makes places as small as `1 << shift` bytes, and makes room for reads or writes.
     pub fn provide(&mut self, shift: u32, write: bool) {
         if shift < self.shift {
             let times = 1 << (self.shift - shift);
@@ -275,6 +279,7 @@ impl Page {
         }
     }
 
+    /// Remembers a read of a place that was read before.
     fn read_again(
         &mut self,
         at: usize,
@@ -326,6 +331,7 @@ impl Page {
         reading.memo = shared.then_some((key.0, key.1, step));
     }
 
+    /// Changes the remembered reads of a place by a step.
     fn apply(&mut self, at: usize, step: Step, new: Cell) {
         let first = self.reads[at] & KEPT;
         let second = self.second.get(at).copied().unwrap_or(0);
@@ -355,6 +361,7 @@ impl Page {
         }
     }
 
+    /// Adds a read to those that are forgotten.
     fn forget(&mut self, gone: Forgotten, room: &mut Room) {
         if let Some((at, known)) = self
             .forgotten
@@ -393,6 +400,7 @@ impl Page {
         self.lost || some && !self.forgotten.iter().all(knows)
     }
 
+    /// Returns true if a write of some place hides others.
     #[inline(always)]
     pub fn has_hidden(&self) -> bool {
         !self.hidden.is_empty()
@@ -403,7 +411,7 @@ impl Page {
         self.hidden.get(&at)
     }
 
-    /// Keeps a write that the next one of its place does not come after; false where there is no room for it.
+    /// Keeps a write that the next one of its place does not come after. Returns false if there is no room for it.
     #[cold]
     pub fn hide(
         &mut self,
@@ -442,7 +450,7 @@ impl Page {
         fits
     }
 
-    /// Forgets those hidden writes of a place that `stays` does not hold for.
+    /// Forgets the hidden writes of a place for which `stays` returns false.
     #[cold]
     pub fn reveal(&mut self, at: usize, room: &mut Room, stays: impl Fn(&HiddenWrite) -> bool) {
         let Some(hidden) = self.hidden.get_mut(&at) else {
@@ -457,7 +465,7 @@ impl Page {
         }
     }
 
-    /// A write makes the reads before it a matter of the past.
+    /// Forgets the reads of a place, because a write came after them or was reported.
     #[inline(always)]
     pub fn clear_reads(&mut self, at: usize) {
         self.reads[at] = 0;
@@ -493,6 +501,7 @@ fn gone(step: Step, first: Cell, second: Cell, new: Cell) -> Option<Cell> {
     }
 }
 
+/// Returns the lanes that a read may stand for.
 fn lanes(cell: Cell) -> u32 {
     if cell & MANY != 0 {
         u32::MAX
@@ -505,7 +514,7 @@ fn forgot(strong: bool) -> u32 {
     if strong { FORGOT_STRONG } else { FORGOT_WEAK }
 }
 
-/// Decides the step, and whether it is the same for all lanes of the warp where the same two have read.
+/// Decides the step, and whether it is the same for all lanes of the warp at places that the same two have read.
 fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bool) {
     let (a, n) = (order.reader(first), order.reader(new));
     let same_warp = |x: Reader| (x.block, x.warp) == (n.block, n.warp);
@@ -539,7 +548,11 @@ fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bo
     (step, shared)
 }
 
-/// A third read without order: which of them is forgotten.
+/// Decides which of three reads without order is forgotten.
+///
+/// If one alone is strong, it makes way, because fewer writes race with it than with a weak one. Otherwise the two that
+/// are kept are of different blocks if possible, or else of different warps. A later write that comes after all of one
+/// block or warp then still meets a read of another one.
 fn third(a: Reader, b: Reader, n: Reader) -> Step {
     let pair = |x: Reader| x.block != n.block;
     let strong = |x: Reader| x.strength > Strength::Weak;
@@ -553,7 +566,6 @@ fn third(a: Reader, b: Reader, n: Reader) -> Step {
             strong: strong(b),
         },
     );
-    // A weak read has fewer writes that it does not race with.
     match (strong(a), strong(b), strong(n)) {
         (true, false, false) => return without_a,
         (false, true, false) => return without_b,

@@ -9,6 +9,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Decodes an instruction that accesses registers alone.
     pub(super) fn arithmetic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
             "mov" => self.mov(i, words),
@@ -32,7 +33,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Everything whose operands are a destination and sources in order.
+    /// Decodes an instruction by the tables of operations. Its operands are a destination and sources in order.
     fn table(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let middle = self.known(i, words.get(1..words.len() - 1))?;
@@ -53,18 +54,19 @@ impl Decoder<'_> {
             int_ops::lookup(&key, ty)
         };
         match op {
-            // The addend of a wide product is as wide as it.
+            // The addend of a wide product has the width of the product.
             Some(op) if words.contains(&"wide") => self.plain_with(i, op, ty, Ty::B32),
             Some(op) => self.plain(i, op, ty),
             None => self.unsupported(i, ""),
         }
     }
 
+    /// Emits one operation, whose operands are those of the instruction in order.
     pub(super) fn plain(&mut self, i: &Instruction, op: AluOp, ty: Ty) -> Load<()> {
         self.plain_with(i, op, ty, ty)
     }
 
-    /// `third`: the type of the third source, where it differs.
+    /// Does what [`Self::plain`] does, with another type of the third source.
     fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
         self.expect_operands(i, op.classes().len()..=op.classes().len())?;
         let mut o = Vec::with_capacity(6);
@@ -90,6 +92,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `mov`, also from a clock, and between a register and a vector of its parts.
     fn mov(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.expect_operands(i, 2..=2)?;
         let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
@@ -127,7 +130,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// mov.b128: from one to another, or from and to two or four parts.
+    /// Decodes `mov.b128`: from one register to another, or from and to two or four parts.
     fn mov_wide(&mut self, i: &Instruction, to: &Operand, from: &Operand) -> Load<()> {
         let mov = op1::<int_ops::w64::Mov>();
         match (to, from) {
@@ -181,11 +184,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes a `mov` from a register to its parts.
     fn unpack(&mut self, i: &Instruction, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {
         let a = self.value(i, from, class(ty), ty)?;
         match (ty.bytes(), parts) {
             (4, [low, high]) => {
-                // Through temporaries: a part may be the source.
+                // A part may be the source, so the value goes through a temporary register.
                 let (low, high) = (
                     self.destination(i, low, Class::R32)?,
                     self.destination(i, high, Class::R32)?,
@@ -224,6 +228,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes a `mov` from parts to a register.
     fn pack(&mut self, i: &Instruction, to: &Operand, parts: &[Operand], ty: Ty) -> Load<()> {
         let d = self.destination(i, to, class(ty))?;
         let mut r = Vec::new();
@@ -249,7 +254,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `setp.lt.and.s32 %p|%q, a, b, c` and `set.lt.u32.f32 d, a, b`.
+    /// Decodes a comparison, such as `setp.lt.and.s32 %p|%q, a, b, c` or `set.lt.u32.f32 d, a, b`.
     fn compare(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let (mut flush, mut combine, mut relation, mut result) = (false, None, None, None);
@@ -337,7 +342,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The value that `set` writes for true: 1.0 or all ones. Where halves are compared, each has its own.
+    /// Emits the value that `set` writes: 1.0 or all ones if the comparison is true, else 0. If halves are compared,
+    /// each has its own.
     fn store_comparison(
         &mut self,
         i: &Instruction,
@@ -371,12 +377,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Several steps are guarded by what the predicate was before the first.
+    /// Keeps the guard of an instruction of several steps in another register, because a step may write the guard.
     fn keep_guard(&mut self) {
         if self.guard != 0 {
             let (register, negated) = (self.guard / 2 - 1, self.guard % 2);
             let kept = self.register(Class::Pred);
-            // It is the steps themselves that count.
+            // The steps themselves count, and not this copy.
             let first = std::mem::replace(&mut self.first_step, false);
             self.guard = 0;
             self.alu(op1::<cmp_ops::PredMov>(), &[kept, register]);
@@ -385,6 +391,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Reads the name of a predicate to write. `_` is the register that takes unwanted results.
     fn predicate_or_sink(&self, name: &str, i: &Instruction) -> Load<u32> {
         if name == "_" {
             Ok(0)
@@ -393,6 +400,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `selp` and `slct`, which pick one of two values.
     fn select(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let is_slct = words[0] == "slct";
         let ftz = words.get(1) == Some(&"ftz");
@@ -416,6 +424,7 @@ impl Decoder<'_> {
         self.plain_with(i, op, ty, third)
     }
 
+    /// Decodes `testp`, which tests a property of a float.
     fn testp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let [_, property, ty] = words else {
             return self.unsupported(i, "");
@@ -426,7 +435,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// An operation on words, if there is one.
+    /// Emits an operation on words, or refuses the form if there is none.
     fn word_op(&mut self, i: &Instruction, op: Option<AluOp>) -> Load<()> {
         match op {
             Some(op) => self.plain(i, op, Ty::B32),
@@ -434,6 +443,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `dp4a`, by the signs of its operands.
     fn dp4a(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let op = match words {
             [_, "u32", "u32"] => op3::<int_ops::Dp4aUU>(),
@@ -445,7 +455,7 @@ impl Decoder<'_> {
         self.plain(i, op, Ty::B32)
     }
 
-    /// Extended-precision integers (PTX ISA 9.7.2): the carry is a register of its own.
+    /// Decodes integers of extended precision (PTX ISA 9.7.2). The carry is a register of its own.
     fn carry(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
         let wide = match ty {

@@ -1,4 +1,4 @@
-//! Atomics and reductions (PTX ISA 9.7.13.5 and 6).
+//! Decodes atomics and reductions (PTX ISA 9.7.13.5 and 6).
 
 use super::memory_forms::order;
 use super::{Decoder, Load, class};
@@ -6,7 +6,7 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// The operation on elements of a type.
+/// Returns the operation with this name on elements of a type, or `None` if there is none.
 pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
     let signed = ty.is_signed();
     Some(match (name, ty) {
@@ -38,6 +38,7 @@ pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
 }
 
 impl Decoder<'_> {
+    /// Decodes `atom` and `red`, which differ in that `red` returns no old value.
     pub(super) fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let mut space = AddressSpace::Generic;
         let (mut name, mut ty, mut count) = (None, None, 1);
@@ -118,7 +119,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Registers of a scalar, of a vector, or of the halves of 128 bits.
+    /// Reads an operand as the registers of a scalar, of a vector, or of the halves of 128 bits.
     fn elements(
         &mut self,
         i: &Instruction,
@@ -132,7 +133,7 @@ impl Decoder<'_> {
         }
         let elements = match operand {
             Operand::Vector(v) if v.len() == count && count > 1 => v.as_slice(),
-            // Nothing of the old value is wanted.
+            // The old value is not wanted.
             Operand::Name(name) if write && name == "_" => return Ok(vec![0; count]),
             _ if count > 1 => return self.invalid(i.pos, "expected a vector in braces"),
             one => std::slice::from_ref(one),

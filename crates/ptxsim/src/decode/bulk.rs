@@ -1,5 +1,5 @@
-//! Bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. They
-//! go to the block's own shared memory, or to that of blocks of its cluster.
+//! Decodes bulk copies (PTX ISA 9.7.9.25.4 and 9.7.9.25.5): of bytes side by side, and of boxes of tensors. They go to
+//! the block's own shared memory, or to that of blocks of its cluster.
 
 use super::atomic_forms::operation;
 use super::{Decoder, Load};
@@ -117,7 +117,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// [to], [map, {coordinates}], [mbarrier], {offsets} of im2col, or [map, {coordinates}], [from]
+    /// Decodes a copy of a box: `[to], [map, {coordinates}], [mbarrier]`, with `{offsets}` of im2col, or `[map,
+    /// {coordinates}], [from]`.
     fn tensor_copy(
         &mut self,
         i: &Instruction,
@@ -146,7 +147,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// [map, {coordinates}], and the operand of {offsets} of im2col, if there is one
+    /// Reads `[map, {coordinates}]`, and the operand of `{offsets}` of im2col, if there is one.
     fn bulk_box(
         &mut self,
         i: &Instruction,
@@ -187,7 +188,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// One for each dimension of space.
+    /// Reads the offsets of im2col, one for each dimension of space.
     fn offsets(&mut self, i: &Instruction, operand: Option<usize>, count: usize) -> Load<Vec<u32>> {
         let Some(operand) = operand else {
             return Ok(Vec::new());
@@ -233,7 +234,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The register of `.multicast::cluster`, behind so many operands and the mbarrier, before a hint.
+    /// Reads the register of `.multicast::cluster`, if the copy has one. It stands behind `operands` operands and the
+    /// mbarrier, before a hint.
     fn multicast(
         &mut self,
         i: &Instruction,
@@ -257,6 +259,7 @@ impl Decoder<'_> {
         Ok(Some(mask))
     }
 
+    /// Reads the address of one side of a copy.
     pub(super) fn bulk_place(
         &mut self,
         i: &Instruction,
@@ -275,7 +278,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// [to], [from], bytes, and to shared memory [mbarrier]
+    /// Decodes a copy of bytes side by side: `[to], [from], bytes`, and to shared memory `[mbarrier]`.
     fn bulk_copy(
         &mut self,
         i: &Instruction,
@@ -324,14 +327,14 @@ fn shared_side(to_shared: bool) -> AddressSpace {
     }
 }
 
-/// How an instruction says that its copy goes through a tensor.
+/// The way in which a copy goes through a tensor, as the instruction names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Tile,
     Im2col,
 }
 
-/// The mode that words begin with, and the others. Tiles are what is copied where no mode is given.
+/// Returns the mode that words begin with, and the other words. Without a mode, tiles are copied.
 fn mode_of<'a, 'b>(words: &'a [&'b str], im2col: &str) -> (Mode, &'a [&'b str]) {
     match words {
         ["tile", rest @ ..] => (Mode::Tile, rest),
@@ -359,7 +362,8 @@ fn reduces_in_shared(name: &str, ty: Ty) -> bool {
     reduces(name, ty) && (is_word || (name, ty) == ("add", Ty::U64))
 }
 
-/// The operation on each element that a tensor map can have; nothing for those that it does not take.
+/// Returns the operation on each element that a tensor map can have, and nothing for elements that the operation does
+/// not take.
 fn operations_by_element(name: &str) -> Vec<(MapElement, AtomOp)> {
     use MapElement::*;
     let is_bitwise = matches!(name, "and" | "or" | "xor");

@@ -1,5 +1,5 @@
-//! Calls. Arguments and results of a function lie at fixed places in local memory, and its registers
-//! are its own: so a function that may be entered again has to be put aside before.
+//! Decodes calls. Arguments and results of a function lie at fixed places in local memory, and its registers are its
+//! own. A function that may be entered again is therefore put aside before the call.
 
 use super::scope::Symbol;
 use super::{Decoder, Load, Placed};
@@ -9,6 +9,7 @@ use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 impl Decoder<'_> {
+    /// Decodes a call of a function, or of one that the system has.
     pub(super) fn call(&mut self, i: &Instruction) -> Load<()> {
         let mut lists = i.operands.iter().filter_map(|o| match o {
             Operand::List(l) => Some(l.as_slice()),
@@ -145,14 +146,14 @@ impl Decoder<'_> {
             .any(|f| f.name == name && f.body.is_some())
     }
 
-    /// An argument of a call: where it lies in local memory, and the register that it is read to or written from.
+    /// Returns the access to an argument of a call at a place in local memory, by a register.
     fn argument(&mut self, at: u32, register: (Class, u32)) -> Access {
         let width = if register.0 == Class::R64 { 8 } else { 4 };
         let address = (Class::R64, self.constant64(u64::from(at)));
         Access::new(AddressSpace::Local, width, vec![register], address, 0)
     }
 
-    /// The function is one of those whose address the module takes and whose arguments fit.
+    /// Decodes a call by address. The function is one whose address the module takes and whose arguments fit.
     fn call_indirect(
         &mut self,
         i: &Instruction,
@@ -224,8 +225,9 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Puts a function aside. Where its call has a guard, lanes without it go past all of the call:
-    /// the guard's register is another activation's until it is taken back. To be `land`ed.
+    /// Puts a function aside before a call. If the call has a guard, lanes without it branch past all of the call,
+    /// because the guard's register belongs to another activation until it is taken back. Returns that branch, for
+    /// [`Self::land`].
     fn save(&mut self, frame: u32) -> Option<usize> {
         let over = (self.guard != 0).then_some(self.code.len());
         if over.is_some() {
@@ -237,6 +239,7 @@ impl Decoder<'_> {
         over
     }
 
+    /// Makes the branch of [`Self::save`] lead to this place.
     fn land(&mut self, over: Option<usize>) {
         let here = self.code.len() as u32;
         if let Some(inst) = over.and_then(|at| self.code.get_mut(at)) {
@@ -244,7 +247,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The frame of a function that may be entered again while it waits for a call.
+    /// Returns the number of the frame of a function that may be entered again while it waits for a call.
     fn frame_of(&mut self, caller: &str) -> u32 {
         let next = self.frame_numbers.len() as u32;
         *self.frame_numbers.entry(caller.into()).or_insert(next)
@@ -272,7 +275,7 @@ impl Decoder<'_> {
         Ok(placed)
     }
 
-    /// When all that is called has been placed.
+    /// Fills in the targets of calls when all functions have been placed.
     pub(super) fn patch_calls(&mut self) -> Load<()> {
         for (at, which, name) in std::mem::take(&mut self.calls_to_patch) {
             let Some(&entry) = self.entries.get(&name) else {
@@ -298,7 +301,7 @@ fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
     ours.iter().map(|s| s.1).eq(theirs.iter().map(|s| s.1))
 }
 
-/// A function with a body, and its address.
+/// Returns a function with a body, and its address.
 fn function<'m>(module: &'m Module, name: &str) -> Option<(u64, &'m Function)> {
     let (n, f) = module
         .functions
@@ -308,7 +311,7 @@ fn function<'m>(module: &'m Module, name: &str) -> Option<(u64, &'m Function)> {
     Some((address(n), f))
 }
 
-/// The address of the n-th function of a module.
+/// Returns the address of the n-th function of a module.
 pub(super) fn address(n: usize) -> u64 {
     FUNCTION_BASE + 16 * n as u64
 }
@@ -317,7 +320,7 @@ pub(super) fn address(n: usize) -> u64 {
 #[derive(Default)]
 pub(super) struct Calls {
     edges: HashMap<String, BTreeSet<String>>,
-    /// Functions whose address the module takes.
+    /// The functions whose address the module takes.
     pub taken: BTreeSet<String>,
 }
 
@@ -365,7 +368,7 @@ impl Calls {
         calls
     }
 
-    /// The functions that a function may call itself.
+    /// Returns the functions that a function may call itself.
     pub fn direct(&self, name: &str) -> impl Iterator<Item = &String> {
         self.edges.get(name).into_iter().flatten()
     }

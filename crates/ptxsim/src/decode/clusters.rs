@@ -1,5 +1,5 @@
-//! Blocks of a cluster: addresses in one another's shared memory, their barrier, asynchronous stores (PTX ISA 9.7.9.22 and
-//! 23, 9.7.13.4, 9.7.9.12).
+//! Decodes what concerns blocks of a cluster: addresses in one another's shared memory, their barrier, asynchronous
+//! stores (PTX ISA 9.7.9.22 and 23, 9.7.13.4, 9.7.9.12).
 
 use super::atomic_forms::operation;
 use super::{Decoder, Load, class};
@@ -10,7 +10,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
-    /// Decodes `mapa` and `getctarank`.
+    /// Decodes `mapa` and `getctarank`, which compute on addresses of `.shared::cluster`.
     pub(super) fn in_cluster(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         self.uses_clusters = true;
         match *words {
@@ -66,8 +66,9 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to], {values}, [mbarrier]
-    /// red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [to], value, [mbarrier]
+    /// Decodes an asynchronous store, such as `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to],
+    /// {values}, [mbarrier]` or `red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [to],
+    /// value, [mbarrier]`.
     pub(super) fn async_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let rest: Vec<&str> = words[2..]
             .iter()
@@ -121,6 +122,7 @@ impl Decoder<'_> {
     }
 }
 
+/// Returns the class and the type of an address.
 fn address_type(word: &str) -> (Class, Ty) {
     match word {
         "u64" => (Class::R64, Ty::U64),

@@ -1,4 +1,4 @@
-//! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
+//! Decodes branches, calls, barriers and fences (PTX ISA 9.7.12, 9.7.13).
 
 use super::memory_forms::scope;
 use super::{Decoder, Load};
@@ -7,6 +7,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Decodes an instruction on control flow or order, by its first word.
     pub(super) fn control(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
             "bra" => {
@@ -42,11 +43,11 @@ impl Decoder<'_> {
             "fence" if matches!(words[1..], ["mbarrier_init", "release", "cluster"]) => {
                 self.emit(Op::InitFence, [0; 6]);
             }
-            // Execution here is sequentially consistent: a fence orders what is ordered already.
+            // Execution here is sequentially consistent, so that a fence matters to the race checks alone.
             "membar" | "fence" if !words.contains(&"proxy") => {
                 self.emit(Op::Fence(fence(words)), [0; 6]);
             }
-            // Between this thread's accesses and those of bulk copies.
+            // This orders the thread's accesses before those of bulk copies.
             "fence"
                 if matches!(
                     words[1..],
@@ -68,7 +69,7 @@ impl Decoder<'_> {
             },
             "nanosleep" => self.emit(Op::Sleep, [0; 6]),
             "pmevent" => self.emit(Op::Nop, [0; 6]),
-            // There is one launch: no grid before it to wait for, none behind it to let go (PTX ISA
+            // A grid runs alone: there is no grid before it to wait for, and none behind it to let go (PTX ISA
             // 9.7.13.13).
             "griddepcontrol" if matches!(words, [_, "launch_dependents" | "wait"]) => {
                 self.expect_operands(i, 0..=0)?;
@@ -79,15 +80,17 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Notes a branch to a label, which is resolved at the end of the body.
     fn branch_to(&mut self, which: usize, label: &str, pos: Pos) {
         let scope = self.scopes.current.unwrap_or(0);
         self.pending
             .push((self.code.len(), which, scope, label.into(), pos));
     }
 
+    /// Decodes `bar` and `barrier`, of the block and of a warp.
     fn barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let rest: Vec<&str> = words[1..].iter().copied().filter(|w| *w != "cta").collect();
-        // bar is barrier.aligned
+        // `bar` is `barrier.aligned`.
         let aligned = words[0] == "bar" || rest.contains(&"aligned");
         let kind: Vec<&str> = rest.into_iter().filter(|w| *w != "aligned").collect();
         if kind == ["warp", "sync"] {
@@ -131,7 +134,7 @@ impl Decoder<'_> {
     }
 }
 
-/// `membar` is `fence.sc` (PTX ISA 9.7.13.4).
+/// Returns the fence that the words name. `membar` is `fence.sc` (PTX ISA 9.7.13.4).
 fn fence(words: &[&str]) -> Fence {
     let has = |word| words.contains(&word);
     Fence {

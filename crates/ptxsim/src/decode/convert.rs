@@ -1,4 +1,4 @@
-//! cvt (PTX ISA 9.7.9.21). Frequent pairs of types are one step; the others go through 64 bits.
+//! Decodes `cvt` (PTX ISA 9.7.9.21). Frequent pairs of types are one step, and the others go through 64 bits.
 
 use super::{Decoder, Load, class};
 use crate::alu::*;
@@ -8,6 +8,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Decodes a conversion, by the kinds of its two types.
     pub(super) fn convert(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (mut mode, mut ftz, mut sat, mut relu) = (None, false, false, false);
         let mut types = Vec::new();
@@ -20,7 +21,7 @@ impl Decoder<'_> {
                 w => types.push(w),
             }
         }
-        // Forms of one step each; they have no `.ftz`, and `.satfinite` in place of `.sat`.
+        // These are forms of one step each. They have no `.ftz`, and `.satfinite` in place of `.sat`.
         let satfinite = words.contains(&"satfinite");
         let key: Vec<&str> = words[1..]
             .iter()
@@ -116,6 +117,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Extends an integer to 64 bits.
     pub(super) fn widen_integer(&mut self, from: Ty, a: u32) -> u32 {
         let op = match from {
             Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
@@ -131,7 +133,7 @@ impl Decoder<'_> {
         t
     }
 
-    /// The low bits of a 64-bit integer, extended by the type's sign to the register.
+    /// Writes the low bits of a 64-bit integer, extended by the type's sign to the register.
     fn finish_integer(&mut self, wide: u32, (to, to_class, to_register, d): (Ty, Class, Ty, u32)) {
         if to_class == Class::R64 {
             let op = match to {
@@ -163,6 +165,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Emits a conversion between integers, with clamping if `sat` asks for it.
     fn integer_to_integer(
         &mut self,
         i: &Instruction,
@@ -193,6 +196,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Emits a conversion between floats, through f64 unless it is frequent.
     #[allow(clippy::too_many_arguments)]
     fn float_to_float(
         &mut self,

@@ -1,5 +1,5 @@
-//! Arithmetic that sm_100 added, in steps of what was there: pairs of f32, f32 with f16 or bf16, and the extreme of
-//! three (PTX ISA, "add", "sub", "mul", "fma", and "min" and "max" of f32).
+//! Decodes arithmetic that sm_100 added, into steps of what was there before: pairs of f32, f32 with f16 or bf16, and
+//! the extreme of three (PTX ISA, "add", "sub", "mul", "fma", and "min" and "max" of f32).
 
 use super::{Decoder, Load};
 use crate::alu::*;
@@ -8,7 +8,7 @@ use crate::num::round::Round;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// The words between the name of an instruction of floats and its type.
+/// Reads the words between the name of an instruction of floats and its type.
 pub(super) fn modifiers(words: &[&str]) -> Option<float_ops::Modifiers> {
     let mut m = float_ops::Modifiers {
         mode: Round::Nearest,
@@ -28,7 +28,7 @@ pub(super) fn modifiers(words: &[&str]) -> Option<float_ops::Modifiers> {
             "NaN" => m.nan = true,
             "relu" => m.relu = true,
             "approx" => m.approx = true,
-            // Within 2 ulp everywhere: as well as rounded.
+            // The result is rounded, which is within the 2 ulp that are allowed.
             "full" => {}
             w => m.mode = Round::parse(w)?,
         }
@@ -37,7 +37,7 @@ pub(super) fn modifiers(words: &[&str]) -> Option<float_ops::Modifiers> {
 }
 
 impl Decoder<'_> {
-    /// False: it is none of these.
+    /// Decodes one of these forms. Returns false if it is none of them.
     pub(super) fn newer_floats(&mut self, i: &Instruction, words: &[&str]) -> Load<bool> {
         match words {
             [name @ ("add" | "sub" | "mul" | "fma"), middle @ .., "f32x2"] => {
@@ -59,11 +59,13 @@ impl Decoder<'_> {
         Ok(true)
     }
 
+    /// Returns the operation on f32 with this name and these modifiers.
     fn single_op(&self, i: &Instruction, name: &str, middle: &[&str]) -> Load<AluOp> {
         let op = modifiers(middle).and_then(|m| float_ops::lookup(name, Ty::F32, m));
         self.known(i, op)
     }
 
+    /// Emits an operation on each f32 of a pair.
     fn pairs_of_floats(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
         let op = self.single_op(i, name, middle)?;
         let sources = op.classes().len() - 1;
@@ -92,7 +94,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// All but the last source are narrow.
+    /// Emits an operation on f32 whose sources are f16 or bf16, but for the last one.
     fn mixed_floats(
         &mut self,
         i: &Instruction,
@@ -119,6 +121,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Emits a minimum or maximum of three as two of two.
     fn extreme_of_three(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
         let (of_magnitudes, rest) = match middle {
             [rest @ .., "abs"] => (true, rest),

@@ -1,4 +1,4 @@
-//! Textures and surfaces by handle (PTX ISA 9.7.10, 9.7.11).
+//! Decodes textures and surfaces by handle (PTX ISA 9.7.10, 9.7.11).
 
 use super::scope::Symbol;
 use super::{Decoder, Load, class};
@@ -9,6 +9,7 @@ use crate::regs::Class;
 
 const NO_MIPMAPS: &str = "only the levels of an image without mipmaps are read";
 
+/// Returns the dimensions that a word names.
 fn geometry(word: &str) -> Option<Geometry> {
     let (rank, layered) = match word {
         "1d" => (1, false),
@@ -22,6 +23,7 @@ fn geometry(word: &str) -> Option<Geometry> {
 }
 
 impl Decoder<'_> {
+    /// Decodes an instruction on textures or surfaces.
     pub(super) fn image(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             ["tex", rest @ ..] => self.texture(i, rest),
@@ -42,7 +44,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A handle in a register, and what stands behind it in the brackets.
+    /// Returns the register of a handle, and what stands behind it in the brackets.
     fn handle<'i>(
         &mut self,
         i: &'i Instruction,
@@ -65,7 +67,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Registers of x, y, z and of the layer. PTX writes four for three coordinates, and for a 2D layer too.
+    /// Returns the registers of x, y, z and of the layer. PTX writes four for three coordinates, and for a 2D layer
+    /// too.
     fn texel(
         &mut self,
         i: &Instruction,
@@ -100,6 +103,7 @@ impl Decoder<'_> {
         ))
     }
 
+    /// Reads the four destinations of a fetch.
     fn four(&mut self, i: &Instruction) -> Load<Vec<(Class, u32)>> {
         let Operand::Vector(all) = self.operand(i, 0)? else {
             return self.unsupported(i, "whether texels are resident");
@@ -112,10 +116,12 @@ impl Decoder<'_> {
             .collect()
     }
 
+    /// Returns the access of a fetch, whose address is the handle.
     fn fetch_access(handle: u32, registers: Vec<(Class, u32)>) -> Access {
         Access::new(AddressSpace::Global, 4, registers, (Class::R64, handle), 0)
     }
 
+    /// Decodes `tex`: geometry, vector, type, type of the coordinates.
     fn texture(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (more, words) = match words {
             ["level", rest @ ..] => (1, rest),
@@ -137,7 +143,7 @@ impl Decoder<'_> {
             "s32" => (Coordinates::Integer, Ty::S32),
             _ => return self.unsupported(i, ""),
         };
-        // Without mipmaps every level is the first: what it is, or would be by the gradients, is not asked.
+        // Without mipmaps every level is the first, so the level or the gradients that select one are not read.
         if i.operands.len() != 2 + more {
             return self.unsupported(i, "offsets and depth comparisons of textures");
         }
@@ -159,6 +165,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `tld4`, which fetches one channel of four texels.
     fn gather(
         &mut self,
         i: &Instruction,
@@ -198,7 +205,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `suld.b` and `sust.b`: geometry, cache operator, vector, type, what is done outside.
+    /// Decodes `suld.b` and `sust.b`: geometry, cache operator, vector, type, what is done outside.
     fn surface(&mut self, i: &Instruction, words: &[&str], store: bool) -> Load<()> {
         let Some((geometry, rest)) = words
             .split_first()
@@ -261,6 +268,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `txq` and `suq`, which ask for a property of an image.
     fn query(&mut self, i: &Instruction, asked: &str) -> Load<()> {
         let asked = match asked {
             "width" => ImageQuery::Width,

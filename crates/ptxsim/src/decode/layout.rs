@@ -1,4 +1,4 @@
-//! Variables of a module: where they lie and what they hold at first.
+//! Lays out the variables of a module, with their first contents.
 
 use super::{Load, LoadError, calls};
 use crate::isa::*;
@@ -7,8 +7,8 @@ use crate::program::*;
 use crate::turn::{Turn, mixed};
 use std::collections::HashMap;
 
-/// Variables of the module, laid out.
-/// `moved`: in the reverse order, and with other distances in the second turn.
+/// Returns the variables of the module with their addresses and first contents. With `moved` they are in the reverse
+/// order, and have other distances in the second turn.
 pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>> {
     let mut next = MODULE_BASE;
     let mut all: Vec<ModuleVariable> = Vec::new();
@@ -26,7 +26,7 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
         if var.is_extern {
             return Err(invalid("an extern variable has no storage in this module"));
         }
-        // A page of its own, so that an index past the end hits nothing.
+        // Each variable has a page of its own, so that an index past its end hits nothing.
         let address = match moved {
             None => next,
             Some(_) => (HOST_BASE - (next - MODULE_BASE) - bytes - 4096) & !0xfff,

@@ -1,4 +1,4 @@
-//! Matrix instructions (PTX ISA 9.7.15): `wmma`, `mma.sync`, `ldmatrix`, `stmatrix`.
+//! Decodes matrix instructions (PTX ISA 9.7.15): `wmma`, `mma.sync`, `ldmatrix`, `stmatrix`.
 
 use super::{Decoder, Load};
 use crate::isa::mma::{
@@ -9,7 +9,7 @@ use crate::num::round::Round;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// A product, and where its fragments have their elements.
+/// A product, with the layouts of its matrices.
 struct Product {
     shape: Shape,
     ab: [Elem; 2],
@@ -22,6 +22,7 @@ struct Product {
 }
 
 impl Product {
+    /// Returns the number of registers of a fragment.
     fn registers(&self, part: Part, elem: Elem) -> usize {
         if self.layouts.is_some() {
             return mma::wmma_registers(part, elem, self.shape);
@@ -31,7 +32,7 @@ impl Product {
     }
 }
 
-/// The possible element types of a `wmma` of this shape: A and B, and C and D.
+/// Returns the possible element types of a `wmma` of this shape: those of A and B, and those of C and D.
 fn wmma_types(s: Shape) -> (&'static [Elem], &'static [Elem]) {
     use Elem::*;
     match (s.m, s.n, s.k) {
@@ -66,6 +67,7 @@ fn is_mma(s: Shape, a: Elem, b: Elem, c: Elem, d: Elem) -> bool {
 }
 
 impl Decoder<'_> {
+    /// Reads an operand as the registers of a fragment.
     pub(super) fn fragment(
         &mut self,
         i: &Instruction,
@@ -94,6 +96,7 @@ impl Decoder<'_> {
             .collect()
     }
 
+    /// Decodes `wmma`: a load, a store, or a product.
     pub(super) fn wmma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let shape = self.known(i, words.iter().find_map(|w| mma::shape(w)))?;
         match words.get(1) {
@@ -236,6 +239,7 @@ impl Decoder<'_> {
         self.multiply(i, &product)
     }
 
+    /// Checks the fragments of a product, and emits it with the places of their elements.
     fn multiply(&mut self, i: &Instruction, p: &Product) -> Load<()> {
         self.expect_operands(i, 4..=4)?;
         let ([a_elem, b_elem], [c_elem, d_elem]) = (p.ab, p.cd);
@@ -348,7 +352,8 @@ impl Decoder<'_> {
         self.multiply(i, &product)
     }
 
-    /// mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.satfinite.s32.s8.s8.s32 d, a, b, c, e, f
+    /// Decodes a product of a sparse A, such as
+    /// `mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.satfinite.s32.s8.s8.s32 d, a, b, c, e, f`.
     fn sparse(&mut self, i: &Instruction, shape: &str, rest: &[&str]) -> Load<()> {
         let satfinite = |w: &&str| *w == "satfinite";
         let saturate = rest.iter().any(satfinite);
@@ -441,6 +446,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `movmatrix`, which transposes 8x8 elements.
     pub(super) fn movmatrix(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         if words[1..] != ["sync", "aligned", "m8n8", "trans", "b16"] {
             return self.unsupported(i, "");

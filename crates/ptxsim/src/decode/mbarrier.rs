@@ -1,4 +1,4 @@
-//! mbarrier objects (PTX ISA 9.7.13.15), in shared memory.
+//! Decodes operations on mbarrier objects in shared memory (PTX ISA 9.7.13.15).
 
 use super::memory_forms::scope;
 use super::{Decoder, Load};
@@ -6,7 +6,7 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// Operations on an mbarrier of another block that PTX has.
+/// The operations on an mbarrier of another block that PTX has.
 const REMOTE: [&str; 4] = ["arrive", "arrive_drop", "expect_tx", "complete_tx"];
 
 impl Decoder<'_> {
@@ -112,6 +112,7 @@ impl Decoder<'_> {
         )
     }
 
+    /// Emits an operation on the mbarrier at the address of operand `at`.
     fn emit_mbarrier(
         &mut self,
         i: &Instruction,

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics, asynchronous copies, address conversions (PTX ISA 9.7.9, 9.7.13).
+//! Decodes loads, stores, asynchronous copies and conversions of addresses (PTX ISA 9.7.9, 9.7.13).
 
 use super::scope::Symbol;
 use super::{Decoder, Load, class};
@@ -9,6 +9,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Decodes an instruction on memory, by its first word.
     pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
             "st" | "red" if words.get(1) == Some(&"async") => self.async_store(i, words),
@@ -17,7 +18,7 @@ impl Decoder<'_> {
             "cp" => self.copy(i, words),
             "cvta" => self.convert_address(i, words),
             "isspacep" => self.is_space(i, words),
-            // Hints without an effect that a program could see.
+            // These are hints, without an effect that a program could see.
             "prefetch" | "prefetchu" | "discard" | "applypriority" => {
                 self.emit(Op::Nop, [0; 6]);
                 Ok(())
@@ -27,7 +28,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A policy for the cache is a hint, too; its 64 bits are opaque (PTX ISA, "createpolicy").
+    /// Decodes `createpolicy`. A policy for the cache is a hint, too; its 64 bits are opaque (PTX ISA, "createpolicy").
     fn create_policy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let is_priority = |w: &&str| w.starts_with("L2::evict_");
         let operands = match words {
@@ -47,6 +48,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Returns the state space that a word names.
     pub(super) fn state_space(&self, word: &str) -> Option<AddressSpace> {
         Some(match word {
             "global" | "const" => AddressSpace::Global,
@@ -58,7 +60,8 @@ impl Decoder<'_> {
         })
     }
 
-    /// The address operand: its space may turn from .param to local, where function parameters are.
+    /// Reads an address: its space, register and offset. A space of `.param` becomes local memory for parameters of
+    /// functions, which lie there.
     pub(super) fn address(
         &mut self,
         i: &Instruction,
@@ -113,6 +116,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes a load or a store.
     fn load_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let is_store = words[0] == "st";
         let mut space = AddressSpace::Generic;
@@ -205,7 +209,7 @@ impl Decoder<'_> {
             };
             registers.push((c, r));
         }
-        // 128 bits go as two of 64: nobody sees what is between them.
+        // 128 bits are two elements of 64, between which no other access comes.
         let width = ty.bytes().min(8);
         let access = Box::new(Access {
             signed: ty.is_signed(),
@@ -225,6 +229,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Notes the width of an access, so that race checks of shared memory are fine enough for it.
     pub(super) fn watch_shared(&mut self, space: AddressSpace, width: u32) {
         self.uses_clusters |= space == AddressSpace::Cluster;
         if matches!(
@@ -266,7 +271,7 @@ impl Decoder<'_> {
                 let bytes = *bytes as u32;
                 let size = match i.operands.get(3) {
                     Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
-                        // ignore-src: nothing is read where it holds, and zeros are written.
+                        // The operand is ignore-src: where it is true, nothing is read and zeros are written.
                         Operand::Name(n) if self.predicate(n, i).is_ok() => {
                             let ignore = self.predicate(n, i)?;
                             let read = self.register(Class::R32);
@@ -299,7 +304,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The most groups of copies that may stay under way after a wait.
+    /// Returns the number of groups that may stay under way after a wait, at most.
     pub(super) fn groups_to_keep(&self, i: &Instruction) -> Load<u32> {
         match self.operand(i, 0)? {
             Operand::Number(Number::Int(n)) => Ok((*n).min(1 << 20) as u32),
@@ -307,6 +312,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Returns the first generic address of a space.
     fn window(space: AddressSpace) -> u64 {
         match space {
             AddressSpace::Shared | AddressSpace::Cluster => SHARED_WINDOW,
@@ -316,6 +322,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `cvta`, which adds or subtracts the window of a space.
     fn convert_address(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (to, space) = match words {
             ["cvta", "to", space, "u64"] => (true, *space),
@@ -350,6 +357,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `isspacep`, which compares an address with the window of a space.
     fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let space = self.known(i, words.get(1).and_then(|w| self.state_space(w)))?;
         self.expect_operands(i, 2..=2)?;
@@ -389,7 +397,7 @@ pub(super) fn scope(words: &[&str]) -> Scope {
     }
 }
 
-/// Atomics are relaxed where they say nothing; loads and stores are weak.
+/// Returns the order that the words name. Without any, atomics are relaxed, and loads and stores are weak.
 pub(super) fn order(words: &[&str], atomic: bool) -> Order {
     let says = |w: &str| words.contains(&w);
     let strong = [

@@ -1,8 +1,13 @@
-//! `ast::Module` -> `Program`: names become register numbers and addresses, dotted words become
-//! operations. Anything that is not implemented is refused here, with its line; nothing is left for run time.
+//! Makes a `Program` of an `ast::Module`: names become register numbers and addresses, dotted words become operations.
 //!
-//! Callees come before their caller in the code array. The scheduler runs the lanes with the
-//! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
+//! The first word of an instruction leads to a function of one of the submodules (`Decoder::instruction`). It matches
+//! the other words, checks the operands, and emits one [`Inst`] or several steps, of which the first one counts. A form
+//! is accepted only if a pattern or a table has it. Everything else is refused here with its form and its line
+//! ([`LoadError::Unsupported`]), and nothing is left for run time. A refusal concerns the kernels that may come to the
+//! instruction, because only the functions that a kernel may call are decoded with it.
+//!
+//! Callees come before their caller in the code array. The scheduler runs the lanes with the lowest instruction number
+//! first, so that lanes inside a callee return before the rest goes on.
 
 mod arith;
 mod atomic_forms;
@@ -36,7 +41,7 @@ use crate::regs::Class;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Why a module cannot be run.
+/// The reason for which a module or a kernel cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     #[error(transparent)]
@@ -55,7 +60,7 @@ pub enum LoadError {
 
 pub(crate) type Load<T> = Result<T, LoadError>;
 
-/// The parts that all entries of a module share, found once: a module may have hundreds.
+/// The parts that all entries of a module share. They are found once, as a module may have hundreds of entries.
 pub struct Common {
     calls: calls::Calls,
     asks_for_reserved: bool,
@@ -70,6 +75,7 @@ impl Common {
     }
 }
 
+/// Decodes a kernel and the functions that it may call.
 pub fn decode(
     module: &Module,
     common: &Common,
@@ -143,15 +149,15 @@ pub fn decode(
     })
 }
 
-/// Number of 32-bit registers of a multiprocessor.
+/// The number of 32-bit registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
 /// The number of registers of a thread is a multiple of this.
 const REGISTER_UNIT: u32 = 8;
 
-/// Registers of a thread at the entry of a kernel with `setmaxnreg`: those of `.maxnreg`; or as many as fit with
-/// `.minnctapersm` blocks of its size on a multiprocessor, but no more than the largest `setmaxnreg.inc` asks for. `None`:
-/// the kernel states neither, and ptxas ignores `setmaxnreg` ("unable to determine register count at entry"). Seen with
-/// ptxas 13.0.88.
+/// Returns the number of registers of a thread at the entry of a kernel with `setmaxnreg`. That is the number of
+/// `.maxnreg`, or as many as fit with `.minnctapersm` blocks of its size on a multiprocessor, but no more than the
+/// largest `setmaxnreg.inc` asks for. Returns `None` if the kernel states neither, as ptxas then ignores `setmaxnreg`
+/// ("unable to determine register count at entry"). Seen with ptxas 13.0.88.
 fn entry_registers(entry: &Function, code: &[Inst]) -> Option<u32> {
     let changes = code.iter().filter_map(|inst| match inst.op {
         Op::SetRegisters(change) => Some(change),
@@ -186,17 +192,18 @@ fn asks_for_reserved(module: &Module) -> bool {
     })
 }
 
-/// Functions that call functions: each takes stack of this library.
+/// The depth of functions that call functions, at most: each takes stack of this library.
 const MAX_CALLS: usize = 256;
 
 /// A device function that has been placed.
 #[derive(Clone, Default)]
 struct Placed {
-    /// Address in local memory and size in bytes of each parameter.
+    /// The address in local memory and the size in bytes of each parameter.
     params: Vec<(u32, u32)>,
     returns: Vec<(u32, u32)>,
 }
 
+/// The state of decoding one kernel.
 struct Decoder<'a> {
     module: &'a Module,
     variables: &'a [ModuleVariable],
@@ -206,7 +213,7 @@ struct Decoder<'a> {
     registers: [u32; 3],
     constants32: BTreeMap<u32, u32>,
     constants64: BTreeMap<u64, u32>,
-    /// Registers with an address in a variable, and that address.
+    /// The registers with an address in a variable, and that address.
     addresses: Vec<((Class, u32), u64, Variable)>,
     specials: BTreeMap<(Special, Class), u32>,
     shared: Vec<SharedVariable>,
@@ -220,27 +227,28 @@ struct Decoder<'a> {
     scopes: Scopes,
     placed: HashMap<String, Placed>,
     placing: HashSet<String>,
-    /// Entries of functions whose body is placed.
+    /// The entries of functions whose body is placed.
     entries: HashMap<String, u32>,
     calls: &'a calls::Calls,
-    /// Instruction, which of its targets, function.
+    /// The calls whose target is not placed yet: instruction, which of its targets, function.
     calls_to_patch: Vec<(usize, usize, String)>,
-    /// The function at work; none for the kernel, which nobody calls.
+    /// The function at work, or `None` for the kernel, which nothing calls.
     caller: Option<String>,
     frame_numbers: HashMap<String, u32>,
     frames: HashMap<String, Frame>,
-    /// Nobody's, where no function needs it.
+    /// The register of the stack pointer, which is unused if no function needs it.
     stack_pointer: u32,
-    /// Bytes of variables of each activation of the function at work, which may be entered again.
+    /// The bytes of variables of each activation of the function at work, if it may be entered again.
     activation: Option<u32>,
-    /// Branches whose label is not placed yet: instruction, which target, scope, label.
+    /// The branches whose label is not placed yet: instruction, which target, scope, label.
     pending: Vec<(usize, usize, usize, String, Pos)>,
     branch_lists: HashMap<String, Vec<String>>,
     carry: Option<u32>,
     is_kernel: bool,
     kernel: String,
-    /// The instruction at work.
+    /// The guard of the instruction at work, as in [`Inst::guard`].
     guard: u32,
+    /// True until the instruction at work has emitted its first step, which counts.
     first_step: bool,
 }
 
@@ -257,7 +265,7 @@ impl<'a> Decoder<'a> {
             code: Vec::new(),
             entry: 0,
             sources: Vec::new(),
-            // Number 0 of each file is where results go that nobody wants.
+            // Number 0 of each file takes the results that are not wanted.
             registers: [1, 1, 1],
             constants32: BTreeMap::new(),
             constants64: BTreeMap::new(),
@@ -292,12 +300,14 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Returns the number of a new register of a class.
     fn register(&mut self, class: Class) -> u32 {
         let n = &mut self.registers[class as usize];
         *n += 1;
         *n - 1
     }
 
+    /// Returns the register that holds a constant, one for each value.
     fn constant32(&mut self, value: u32) -> u32 {
         if let Some(&r) = self.constants32.get(&value) {
             return r;
@@ -307,6 +317,7 @@ impl<'a> Decoder<'a> {
         r
     }
 
+    /// Returns the register that holds a constant, one for each value.
     fn constant64(&mut self, value: u64) -> u32 {
         if let Some(&r) = self.constants64.get(&value) {
             return r;
@@ -316,7 +327,8 @@ impl<'a> Decoder<'a> {
         r
     }
 
-    /// A register with an address in a variable, apart from equal numbers and addresses in others.
+    /// Returns a register with an address in a variable, which is another one than for an equal number or an address in
+    /// another variable.
     fn address_in(&mut self, variable: Variable, address: u64, class: Class) -> u32 {
         let known = self
             .addresses
@@ -330,6 +342,7 @@ impl<'a> Decoder<'a> {
         register
     }
 
+    /// Returns the register that holds a special register, one for each of them.
     fn special(&mut self, special: Special, class: Class) -> u32 {
         if let Some(&r) = self.specials.get(&(special, class)) {
             return r;
@@ -339,6 +352,7 @@ impl<'a> Decoder<'a> {
         r
     }
 
+    /// Adds an instruction with the present guard. The first step of a PTX instruction counts.
     fn emit(&mut self, op: Op, o: Operands) {
         let source = self.sources.len().saturating_sub(1) as u32;
         self.code.push(Inst {
@@ -351,17 +365,19 @@ impl<'a> Decoder<'a> {
         self.first_step = false;
     }
 
+    /// Adds a step that accesses registers alone.
     fn alu(&mut self, op: AluOp, operands: &[u32]) {
         let mut o = [0; 6];
         o[..operands.len()].copy_from_slice(operands);
         self.emit(Op::Alu(op), o);
     }
 
+    /// Refuses the form of an instruction.
     fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
         self.not_built(i.pos, i.form(), i.loc, detail)
     }
 
-    /// Refuses an instruction with the number of those like it in the kernel: how much it is that is not built.
+    /// Refuses an instruction, and counts those like it in the kernel, so that the message says how much is not built.
     fn refuse_all<T>(
         &self,
         i: &Instruction,
@@ -389,10 +405,12 @@ impl<'a> Decoder<'a> {
         self.unsupported(i, &format!("{what}, {places} in this kernel"))
     }
 
+    /// Returns the part, or refuses the form of the instruction if there is none.
     fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
         part.map_or_else(|| self.unsupported(i, ""), Ok)
     }
 
+    /// Refuses a form, with its position and its source line.
     fn not_built<T>(&self, pos: Pos, form: String, loc: LineId, detail: &str) -> Load<T> {
         let place = self.module.lines.place(loc);
         Err(LoadError::Unsupported {
@@ -407,6 +425,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// Refuses text that is no valid PTX.
     fn invalid<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
         Err(LoadError::Invalid {
             pos,
@@ -414,6 +433,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// Decodes the kernel, after the functions that it may call.
     fn kernel(&mut self, f: &Function) -> Load<()> {
         self.kernel.clone_from(&f.name);
         self.scopes.open();
@@ -446,7 +466,7 @@ impl<'a> Decoder<'a> {
             let (_, loc) = first.unwrap_or_default();
             return self.not_built(*pos, directive.clone(), loc, "grids that count clusters");
         }
-        // Before the registers of the functions, which are put aside.
+        // It comes before the registers of the functions, which calls put aside.
         self.stack_pointer = self.register(Class::R64);
         self.callees(f)?;
         self.is_kernel = true;
@@ -469,7 +489,7 @@ impl<'a> Decoder<'a> {
         self.body(f)
     }
 
-    /// Places what `f` calls, before it.
+    /// Decodes what `f` calls, before `f`.
     fn callees(&mut self, f: &Function) -> Load<()> {
         let names: Vec<String> = self.calls.direct(&f.name).cloned().collect();
         for name in names {
@@ -491,6 +511,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Gives a variable its place in local memory.
     fn local_slot(&mut self, var: &Var) -> Load<(u32, u32)> {
         let Some(bytes) = var.bytes().filter(|&b| b <= 512 << 10) else {
             return self.invalid(var.pos, "local memory is at most 512 KiB");
@@ -503,6 +524,7 @@ impl<'a> Decoder<'a> {
         Ok((at, bytes as u32))
     }
 
+    /// Decodes a device function, once for each kernel that may call it.
     fn function(&mut self, f: &Function) -> Load<()> {
         let placed = self.declare(f)?;
         self.is_kernel = false;
@@ -528,7 +550,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The scope is open already and is closed here.
+    /// Decodes the body of a function, and resolves its labels. The scope is open already and is closed here.
     fn body(&mut self, f: &Function) -> Load<()> {
         self.pending.clear();
         self.branch_lists.clear();
@@ -580,6 +602,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Gives a variable its place in shared memory.
     fn shared_variable(&mut self, var: &Var) -> Load<()> {
         let Some(bytes) = var.bytes().filter(|&b| b <= 256 << 10) else {
             return self.invalid(var.pos, "shared memory is at most 256 KiB");
@@ -600,6 +623,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Gives a variable of a function its registers or its place in memory.
     fn variable(&mut self, var: &Var) -> Load<()> {
         match var.space {
             Space::Reg => {
@@ -608,7 +632,7 @@ impl<'a> Decoder<'a> {
                     ty => (class(ty), 1),
                 };
                 match var.count {
-                    // Each element by itself: nothing is done with the whole.
+                    // Each element gets a register, as no instruction uses the whole.
                     None if var.vector != 1 && each == 1 => {
                         for element in ["x", "y", "z", "w"].iter().take(var.vector as usize) {
                             let register = self.register(class);
@@ -635,7 +659,7 @@ impl<'a> Decoder<'a> {
                     }
                     Some(count) => {
                         let first = self.registers[class as usize];
-                        // Past what is allowed, below, if it is that much.
+                        // A range that is too long goes past the limit that is checked below.
                         let room = count.saturating_mul(each).min(1 << 21);
                         self.registers[class as usize] += room;
                         self.scopes
@@ -675,6 +699,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Decodes an instruction: its guard, then the rest by its first word.
     fn instruction(&mut self, i: &Instruction) -> Load<()> {
         self.sources.push(Source {
             pos: i.pos,
@@ -723,7 +748,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The register class that values of a type live in.
+/// Returns the class of the registers that values of a type live in.
 pub(crate) fn class(ty: Ty) -> Class {
     match ty {
         Ty::Pred => Class::Pred,

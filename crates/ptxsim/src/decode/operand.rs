@@ -1,4 +1,4 @@
-//! Operands: registers, constants, special registers, addresses of symbols.
+//! Decodes operands: registers, constants, special registers, addresses of symbols.
 
 use super::scope::{self, Symbol};
 use super::{Decoder, Load};
@@ -10,6 +10,7 @@ use crate::program::Variable;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Reads a name as a predicate register.
     pub(super) fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
         match self.scopes.get(name) {
             Some(Symbol::Register(Class::Pred, r, _)) => Ok(r),
@@ -17,6 +18,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Returns the n-th operand. Fails if there are fewer.
     pub(super) fn operand<'i>(&self, i: &'i Instruction, n: usize) -> Load<&'i Operand> {
         match i.operands.get(n) {
             Some(operand) => Ok(operand),
@@ -27,6 +29,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Fails if the instruction has another number of operands.
     pub(super) fn expect_operands(
         &self,
         i: &Instruction,
@@ -62,7 +65,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The two halves of a 128-bit register, lower first; of a constant where it is read.
+    /// Reads an operand as the two halves of a 128-bit register, lower first. A constant may be read, too.
     pub(super) fn wide(
         &mut self,
         i: &Instruction,
@@ -82,6 +85,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Returns the class and the type of a register, or `None` if the operand is none.
     pub(super) fn class_of(&self, operand: &Operand) -> Option<(Class, Ty)> {
         match operand {
             Operand::Name(name) => match self.scopes.get(name) {
@@ -92,7 +96,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A value that is read. `ty` says how a constant is written.
+    /// Reads an operand as a value. `ty` says how a constant is written.
     pub(super) fn value(
         &mut self,
         i: &Instruction,
@@ -116,7 +120,7 @@ impl Decoder<'_> {
                     Class::R32 => Ok(self.constant32(bits as u32)),
                     Class::R64 => Ok(self.constant64(bits)),
                     Class::Pred => {
-                        // A predicate constant: compare a constant with zero.
+                        // A predicate constant is the comparison of a constant with zero.
                         let r = self.register(Class::Pred);
                         let c = self.constant32(u32::from(bits != 0));
                         let guard = std::mem::replace(&mut self.guard, 0);
@@ -151,11 +155,11 @@ impl Decoder<'_> {
         }
     }
 
-    /// The address of a variable of this activation.
+    /// Returns a register with the address of a variable of this activation.
     fn frame_address(&mut self, at: u32, offset: i64, class: Class) -> u32 {
         let by = self.constant64(u64::from(at).wrapping_add(offset as u64));
         let wide = self.register(Class::R64);
-        // The instruction itself counts, not what brings its operand about.
+        // The instruction itself counts, not the steps that compute its operand.
         let first = std::mem::replace(&mut self.first_step, false);
         self.alu(op2::<int_ops::w64::Add>(), &[wide, self.stack_pointer, by]);
         let address = match class {
@@ -170,6 +174,7 @@ impl Decoder<'_> {
         address
     }
 
+    /// Returns a register with the address of a symbol, plus an offset.
     pub(super) fn symbol_address(
         &mut self,
         i: &Instruction,
@@ -196,8 +201,8 @@ impl Decoder<'_> {
                 let bytes = parameter.map(|p| u64::from(p.bytes));
                 (AddressSpace::Param, u64::from(a), bytes)
             }
-            // The size of the program's static part is known when all is decoded, but kernels
-            // declare their shared variables before they use them.
+            // The size of the program's static part is known when all is decoded, but kernels declare their shared
+            // variables before they use them.
             Symbol::DynamicShared => {
                 let from = self.shared_bytes.next_multiple_of(128);
                 (AddressSpace::Shared, u64::from(from), None)

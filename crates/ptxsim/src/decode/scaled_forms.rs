@@ -1,5 +1,5 @@
-//! `mma.sync` of formats of 4, 6 and 8 bits for sm_100 and later, with `.kind` and perhaps `.block_scale` (PTX ISA,
-//! "mma"). The combinations are those that ptxas 13.0.88 takes.
+//! Decodes `mma.sync` of formats of 4, 6 and 8 bits for sm_100 and later, with `.kind` and perhaps `.block_scale` (PTX
+//! ISA, "mma"). The combinations are those that ptxas 13.0.88 accepts.
 
 use super::{Decoder, Load};
 use crate::isa::mma::{self, Elem, Fragments, Mma, Narrow, Scale, Scaled, Scales, Shape};
@@ -7,6 +7,7 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
+/// Returns the format that a word names.
 fn narrow(word: &str) -> Option<Narrow> {
     Some(match word {
         "e4m3" => Narrow::E4m3,
@@ -18,7 +19,8 @@ fn narrow(word: &str) -> Option<Narrow> {
     })
 }
 
-/// Bits of a container, and the format and the blocks of scales, where there are any.
+/// Returns the bits of a container, and the format and the blocks of scales if there are any. Returns `None` for a
+/// combination that does not exist.
 fn kind_of(
     kind: &str,
     blocks: Option<u32>,
@@ -47,8 +49,9 @@ fn kind_of(
 }
 
 impl Decoder<'_> {
-    /// mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0
-    /// d, a, b, c, scales of A, {byte, thread}, scales of B, {byte, thread}. The shape may come behind the kind.
+    /// Decodes a product, such as
+    /// `mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 d, a, b, c,
+    /// scales of A, {byte, thread}, scales of B, {byte, thread}`. The shape may come behind the kind.
     pub(super) fn scaled_mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let (mut kind, mut is_scaled, mut blocks, mut rest) = ("", false, None, Vec::new());
         for word in words {
@@ -130,7 +133,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Reads a selector `{byte, thread}`.
+    /// Reads an operand as a selector of scales, `{byte, thread}`.
     fn selector(&mut self, i: &Instruction, operand: usize) -> Load<[u32; 2]> {
         let Operand::Vector(both) = self.operand(i, operand)? else {
             return self.invalid(i.pos, "a selector is a byte and a thread in braces");

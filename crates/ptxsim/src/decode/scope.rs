@@ -5,18 +5,19 @@ use crate::parse::ast::Ty;
 use crate::regs::Class;
 use std::collections::HashMap;
 
+/// The thing that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Symbol {
     Register(Class, u32, Ty),
-    /// 128 bits, in this 64-bit register and the next.
+    /// A register of 128 bits: this 64-bit register and the next.
     Wide(u32),
-    /// An address in global memory.
+    /// A variable in global memory or a function, by its address.
     Address(u64),
     Shared(u32),
     DynamicShared,
-    /// Address in local memory and size in bytes.
+    /// A variable in local memory: its address, and its size in bytes.
     Local(u32, u32),
-    /// From the stack pointer on: of a function that may be entered again.
+    /// A variable of a function that may be entered again, by its offset from the stack pointer.
     Frame(u32),
     /// A parameter of the kernel, by its offset in the parameter buffer.
     Parameter(u32),
@@ -26,12 +27,12 @@ pub enum Symbol {
 struct Scope {
     parent: Option<usize>,
     names: HashMap<String, Symbol>,
-    /// `%f` -> count, class, first, type
+    /// The ranges of registers: prefix (`%f`), count, class, first, type.
     ranges: Vec<(String, u32, Class, u32, Ty)>,
     labels: HashMap<String, u32>,
 }
 
-/// Scopes are never thrown away: branches to labels are resolved at the end of a body.
+/// The scopes of a kernel. None is thrown away, because branches to labels are resolved at the end of a body.
 #[derive(Default)]
 pub struct Scopes {
     all: Vec<Scope>,
@@ -39,6 +40,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
+    /// Opens a scope within the present one.
     pub fn open(&mut self) {
         self.all.push(Scope {
             parent: self.current,
@@ -47,16 +49,19 @@ impl Scopes {
         self.current = Some(self.all.len() - 1);
     }
 
+    /// Goes back to the scope around the present one.
     pub fn close(&mut self) {
         self.current = self.current.and_then(|c| self.all[c].parent);
     }
 
+    /// Adds a name to the present scope.
     pub fn insert(&mut self, name: &str, symbol: Symbol) {
         if let Some(c) = self.current {
             self.all[c].names.insert(name.into(), symbol);
         }
     }
 
+    /// Adds a range of registers to the present scope.
     pub fn insert_range(&mut self, prefix: &str, count: u32, class: Class, first: u32, ty: Ty) {
         if let Some(c) = self.current {
             self.all[c]
@@ -65,12 +70,13 @@ impl Scopes {
         }
     }
 
-    /// False where the label is there already.
+    /// Adds a label. Returns false if the scope has it already.
     pub fn insert_label(&mut self, name: &str, at: u32) -> bool {
         self.current
             .is_some_and(|c| self.all[c].labels.insert(name.into(), at).is_none())
     }
 
+    /// Returns the symbol that a name stands for here.
     pub fn get(&self, name: &str) -> Option<Symbol> {
         let split = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         let (prefix, digits) = name.split_at(split);
@@ -96,6 +102,7 @@ impl Scopes {
         None
     }
 
+    /// Returns the instruction of a label that can be seen from a scope.
     pub fn label(&self, scope: usize, name: &str) -> Option<u32> {
         let mut at = Some(scope);
         while let Some(c) = at {
@@ -116,7 +123,7 @@ pub fn numbered(name: &str, row: &str, last: u32) -> bool {
     number.is_some_and(|number: u32| number <= last)
 }
 
-/// Special registers whose value a warp keeps (PTX ISA 10).
+/// Returns the special register with this name, if a warp keeps its value (PTX ISA 10).
 pub fn special(name: &str) -> Option<Special> {
     let axis = |s: &str| match s {
         "x" => Some(0),
@@ -163,7 +170,7 @@ pub fn special(name: &str) -> Option<Special> {
         "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => {
             Special::ReservedShared { end: true }
         }
-        // How cooperative groups find the grid's workspace (its own driver_abi.h).
+        // Cooperative groups find the grid's workspace by these (its own driver_abi.h).
         "%envreg1" => Special::Workspace { high: true },
         "%envreg2" => Special::Workspace { high: false },
         _ if numbered(name, "%envreg", 31) => Special::DriverRegister,

@@ -1,4 +1,5 @@
-//! Tensor maps that a kernel changes (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy" and "fence.proxy").
+//! Decodes changes of tensor maps by a kernel (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy" and
+//! "fence.proxy").
 
 use super::{Decoder, Load};
 use crate::isa::*;
@@ -7,6 +8,7 @@ use crate::regs::Class;
 use crate::tensor_map::{MAP_BYTES, MapField};
 
 impl Decoder<'_> {
+    /// Decodes `tensormap.replace` and `tensormap.cp_fenceproxy`, which change a map and publish it.
     pub(super) fn tensor_map(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             [_, "replace", "tile", field, rest @ .., "b1024", ty] => {
@@ -48,7 +50,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// [map], number of the dimension, value; or [map], value
+    /// Decodes a change of a field: `[map]`, number of the dimension, value; or `[map]`, value.
     fn replace_field(
         &mut self,
         i: &Instruction,
@@ -98,8 +100,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// fence.proxy.tensormap::generic.acquire.gpu [map], 128, and the one that releases, which is no more than a fence
-    /// here.
+    /// Decodes `fence.proxy.tensormap::generic.acquire.gpu [map], 128`, and the fence that releases, which has no
+    /// effect here.
     pub(super) fn map_fence(&mut self, i: &Instruction, way: &str) -> Load<()> {
         if way == "release" {
             self.expect_operands(i, 0..=0)?;
@@ -113,6 +115,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Checks that an operand is the size of a map.
     fn whole_map(&self, i: &Instruction, operand: usize) -> Load<()> {
         match self.constant_operand(i, operand)? {
             n if n == MAP_BYTES => Ok(()),
@@ -123,6 +126,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Reads an operand as an integer constant.
     fn constant_operand(&self, i: &Instruction, operand: usize) -> Load<usize> {
         match self.operand(i, operand)? {
             Operand::Number(Number::Int(n)) => Ok(usize::try_from(*n).unwrap_or(usize::MAX)),

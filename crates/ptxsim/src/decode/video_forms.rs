@@ -1,5 +1,5 @@
-//! Scalar video instructions (PTX ISA, "Scalar Video Instructions"): arithmetic and comparisons of bytes, half-words and
-//! words. Each becomes steps on 64 bits, which hold the 34 of its intermediate result.
+//! Decodes scalar video instructions (PTX ISA, "Scalar Video Instructions"): arithmetic and comparisons of bytes,
+//! half-words and words. Each becomes steps on 64 bits, which hold the 34 of its intermediate result.
 //!
 //! Three parts of these instructions are refused, because an H200 computes something else there than the ISA says:
 //! `.sat`, a minimum or maximum as second operation, and `vabsdiff` into a part of a register.

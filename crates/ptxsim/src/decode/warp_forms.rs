@@ -1,4 +1,4 @@
-//! Exchanges within a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.5, 9.7.13).
+//! Decodes exchanges within a warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.5, 9.7.13).
 
 use super::{Decoder, Load};
 use crate::isa::*;
@@ -6,6 +6,7 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 
 impl Decoder<'_> {
+    /// Decodes an instruction that lanes of a warp execute together, by its first word.
     pub(super) fn warp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
             // ptxas takes the words in either order, and CUB writes the other one.
@@ -23,8 +24,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// `elect.sync d|p, members` (PTX ISA 9.7.13.14): which member is elected is left open, but always the
-    /// same; here it is the first.
+    /// Decodes `elect.sync d|p, members` (PTX ISA 9.7.13.14). Which member is elected is left open, but it is always
+    /// the same one; here it is the first.
     fn elect(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         if words != ["elect", "sync"] {
             return self.unsupported(i, "");
@@ -40,6 +41,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes a shuffle, a vote, a match, a reduction, or `activemask`.
     fn exchange(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         if words == ["activemask", "b32"] {
             let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;

@@ -1,4 +1,4 @@
-//! `wgmma` (PTX ISA 9.7.16), and the registers that warpgroups hand on.
+//! Decodes `wgmma` (PTX ISA 9.7.16), and the instruction by which warpgroups hand on registers.
 
 use super::{Decoder, Load};
 use crate::isa::mma::{self, Elem, Shape};
@@ -21,6 +21,7 @@ fn is_product(s: Shape, ab: [Elem; 2], sum: Elem) -> bool {
 }
 
 impl Decoder<'_> {
+    /// Decodes a product of a warpgroup, its fence, and its groups.
     pub(super) fn wgmma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words {
             [_, "fence", "sync", "aligned"] => self.emit(Op::WgmmaFence, [0; 6]),
@@ -48,7 +49,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// d, a, b, whether to add; then 1 or -1 for each of A and B, and whether each is transposed.
+    /// Decodes a product: d, a, b, the predicate that d is added to; then 1 or -1 for each of A and B, and whether each
+    /// is transposed.
     fn wgmma_product(&mut self, i: &Instruction, shape: &str, rest: &[&str]) -> Load<()> {
         let (saturate, types) = match rest {
             ["satfinite", types @ ..] => (true, types),
@@ -102,7 +104,7 @@ impl Decoder<'_> {
             };
         }
         let b_at = self.descriptor(i, 2)?;
-        // The instruction itself counts, not what brings its operand about.
+        // The instruction itself counts, not the steps that compute its operand.
         let first = std::mem::replace(&mut self.first_step, false);
         let adds = self.value(i, self.operand(i, 3)?, Class::Pred, Ty::Pred)?;
         self.first_step = first;
@@ -123,10 +125,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Reads an operand as the descriptor of a matrix.
     fn descriptor(&mut self, i: &Instruction, operand: usize) -> Load<u32> {
         self.value(i, self.operand(i, operand)?, Class::R64, Ty::B64)
     }
 
+    /// Reads an operand as an integer constant.
     fn immediate(&self, i: &Instruction, operand: usize) -> Load<u64> {
         match self.operand(i, operand)? {
             Operand::Number(Number::Int(n)) => Ok(*n),

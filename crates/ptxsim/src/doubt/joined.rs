@@ -1,7 +1,12 @@
-//! Which accesses ptxas may make into one: in one stretch of code, side by side from the same base, or
-//! loads of the same place. It does so where it can see that the whole is aligned, which is not looked
-//! at here. Side by side it joins in shared memory alone (ptxas 13.0.88: CALIBRATION.md). What is behind the label where
-//! an `if` ends begins a stretch of its own: of accesses before and behind an `if` nothing is known.
+//! Finds the accesses that ptxas may make into one: those in one stretch of code that lie side by side from the same
+//! base, and loads of the same place.
+//!
+//! ptxas joins them if it can see that the whole is aligned, which is not looked at here. It joins accesses that lie
+//! side by side in shared memory alone (ptxas 13.0.88: CALIBRATION.md). The code behind the label where an `if` ends
+//! begins a stretch of its own, so that accesses before and behind an `if` are not compared.
+//!
+//! The base of an address is known as a symbol plus a constant ([`Value`]). Two registers have the same symbol if the
+//! same operation was applied to the same values.
 
 use crate::isa::{AddressSpace, Inst, Order};
 use crate::isa::{Control, Direction, Facts, MemoryAccess, Object, Register};
@@ -9,7 +14,7 @@ use crate::program::Program;
 use crate::regs::Class;
 use std::collections::{BTreeMap, HashMap};
 
-/// Something not known, and what was added to it. Constants are added to nothing.
+/// An unknown value, and the constant that was added to it. Constants are added to [`NOTHING`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Value {
     symbol: u32,
@@ -24,10 +29,10 @@ const WIDEST: i64 = 16;
 struct Values<'a> {
     program: &'a Program,
     constants: HashMap<Register, i64>,
-    /// The registers that several instructions write.
+    /// For each register that is written, whether several instructions write it.
     rewritten: HashMap<Register, bool>,
     now: HashMap<Register, Value>,
-    /// An operation gives the same result for the same values.
+    /// The symbols of results. An operation gives the same result for the same values.
     known: HashMap<(&'a str, Vec<Value>), u32>,
     symbols: u32,
 }
@@ -81,13 +86,14 @@ impl<'a> Values<'a> {
         value
     }
 
-    /// Code may come here from elsewhere: what it wrote is not known.
+    /// Forgets registers that several instructions write, because the code may come here from elsewhere.
     fn forget(&mut self) {
         let rewritten = &self.rewritten;
         self.now
             .retain(|register, _| !rewritten.get(register).copied().unwrap_or_default());
     }
 
+    /// Follows the values through one instruction.
     fn step(&mut self, inst: &Inst) {
         let Some((to, from)) = inst.arithmetic() else {
             for register in inst.written() {
@@ -154,7 +160,7 @@ struct JoinedAccess {
 }
 
 impl JoinedAccess {
-    /// `turn`: what the base of `other` has grown by since.
+    /// Returns true if ptxas may join the two accesses. `turn` is what the base of `other` has grown by since.
     fn may_join(&self, other: &JoinedAccess, turn: i64) -> bool {
         let from = other.from.wrapping_add(turn);
         let alike = (self.store, self.space, self.guard) == (other.store, other.space, other.guard);
@@ -168,7 +174,7 @@ impl JoinedAccess {
     }
 }
 
-/// For each instruction, whether it may become one with another.
+/// Returns, for each instruction, whether it may become one with another.
 pub fn joined(program: &Program) -> Vec<bool> {
     let code = &program.code;
     let mut found = vec![false; code.len()];
@@ -234,7 +240,8 @@ pub fn joined(program: &Program) -> Vec<bool> {
     found
 }
 
-/// A loop without branches inside, which ptxas may unroll: accesses of one turn compared with those of the next.
+/// Marks accesses of a loop without branches inside, which ptxas may unroll, by comparing those of one turn with those
+/// of the next.
 fn unrolled(values: &Values, stretch: &[JoinedAccess], found: &mut [bool]) {
     let grown: BTreeMap<u32, i64> = values
         .now
@@ -267,7 +274,7 @@ fn apart(facts: Facts) -> bool {
     leaves || facts.orders || facts.memory().any(changes)
 }
 
-/// Registers that hold 0 wherever they are read, as anybody can see: nothing but one `mov` of 0 writes them.
+/// Returns true if a register is 0 wherever it is read, and the code shows it: nothing but one `mov` of 0 writes it.
 pub fn always_zero(program: &Program, register: Register) -> bool {
     let zero = |register: Register| {
         register.0 == Class::R32 && program.constants32.contains(&(register.1, 0))

@@ -1,9 +1,9 @@
-//! Where the first infinity and the first NaN of a launch arise: the first results of arithmetic that are infinite though
-//! all operands are finite, and NaN though no operand is.
+//! Finds where the first infinity and the first NaN of a launch arise: the first results of arithmetic that are
+//! infinite though all operands are finite, and NaN though no operand is.
 //!
-//! Only a launch that is repeated because its output is not finite looks for them ([`crate::Limits::arising`]): it makes
-//! arithmetic slow. What is loaded or set as a constant has not arisen, and so a `-inf` that a kernel begins with is none.
-//! A product of tensor cores that overflows is missed.
+//! Only a launch that is repeated because its output is not finite looks for them ([`crate::Limits::arising`]), as this
+//! makes arithmetic slow. A value that is loaded or set as a constant has not arisen, and so a `-inf` that a kernel
+//! begins with does not count. A product of tensor cores that overflows is missed.
 
 use super::access::address::Site;
 use super::state::*;
@@ -24,13 +24,13 @@ pub type Arising = [Option<Arose>; 2];
 
 /// The lanes of an instruction that have an infinite or NaN operand, before it is executed.
 pub struct Operands<'a> {
-    /// The type of the result.
+    /// The type of the result, as the form of the instruction names it.
     result: &'a str,
     special: u32,
     nan: u32,
 }
 
-/// Returns the types of the result and of the operands.
+/// Returns the types of the result and of the operands, or `None` for operations that are not among [`OPERATIONS`].
 fn types(form: &str) -> Option<(&str, &str)> {
     let mut parts = form.split('.');
     let name = parts.next().filter(|name| OPERATIONS.contains(name))?;
@@ -43,7 +43,7 @@ fn types(form: &str) -> Option<(&str, &str)> {
     Some((result, operands))
 }
 
-/// Returns the values that a lane holds in a register; none where the type is no float.
+/// Returns the values that a lane holds in a register, and none if the type is no float.
 fn values(regs: &Regs, (class, register): (Class, u32), name: &str, lane: usize) -> Vec<f64> {
     let bits = match class {
         Class::R64 => regs.r64[register as usize].0[lane],
@@ -64,7 +64,8 @@ fn values(regs: &Regs, (class, register): (Class, u32), name: &str, lane: usize)
 }
 
 impl<'a> Machine<'a> {
-    /// Looks at the operands of arithmetic; `None` where nobody asks what arises, or all is known.
+    /// Looks at the operands of arithmetic. Returns `None` if the launch does not ask what arises, or if both are
+    /// found.
     pub fn operands(&self, w: &Warp, inst: &Inst, s: Site) -> Option<Operands<'a>> {
         let Op::Alu(op) = &inst.op else { return None };
         self.arising

@@ -1,4 +1,4 @@
-//! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
+//! Atomics and reductions (PTX ISA 9.7.13.15 and 16). They are executed lane after lane, so the result is the same on
 //! every run.
 
 use super::access::transfer::word;
@@ -9,7 +9,7 @@ use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::regs::{Class, Regs};
 
-/// Applies one lane's update to its place in memory; returns whether the value there changed.
+/// Applies the update of one lane to its place in memory. Returns true if it changed the value there.
 pub fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
     let width = atom.access.width;
     let read = |regs: &Regs, r: u32| match atom.class {
@@ -45,7 +45,8 @@ pub fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shar
     changed
 }
 
-/// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
+/// Combines two values in global memory, where subnormal operands and sums of f32 become zeros of their sign (PTX ISA
+/// 9.7.13.5, "atom").
 fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     if op != AtomOp::AddF32 {
         return combine(op, bytes, old, b);
@@ -60,6 +61,7 @@ fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     flush(combine(AtomOp::AddF32, 4, flush(old), flush(b)))
 }
 
+/// Returns the new value of an element from its old value and the operand.
 pub fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     let signed = |x: u64| {
         if bytes == 4 {
@@ -85,7 +87,7 @@ pub fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
         AtomOp::Or => old | b,
         AtomOp::Xor => old ^ b,
         AtomOp::Exch => b,
-        // All elements decide (`update`).
+        // All elements together decide whether there is a swap (`update`).
         AtomOp::Cas => old,
         AtomOp::MinU => old.min(b),
         AtomOp::MaxU => old.max(b),

@@ -27,10 +27,10 @@ macro_rules! integer_compare {
 integer_compare!(c32, u32, i32);
 integer_compare!(c64, u64, i64);
 
-/// A 32-bit comparison of 16-bit values.
+/// A 32-bit comparison of the lower 16 bits of its operands.
 pub struct Narrow<O>(PhantomData<O>);
 operation! { [O: Fn2<A = u32, B = u32, D = bool>] Narrow<O>, (a: u32, b: u32) -> bool {
-    // Shifted to the top both orders are those of 32 bits.
+    // Shifted to the top, 16 bits have the order of 32.
     O::f(a << 16, b << 16)
 } }
 
@@ -59,6 +59,7 @@ macro_rules! float_compare {
         }
     };
 }
+/// Returns the value of an f32, where subnormal numbers are zeros.
 #[inline(always)]
 pub fn ftz(x: u32) -> f32 {
     f32::from_bits(if x & 0x7f80_0000 == 0 {
@@ -123,7 +124,7 @@ macro_rules! integer_table {
     (@ $m:ident::$t:ident) => { $m::$t };
 }
 
-/// A comparison that writes a predicate.
+/// Returns the comparison with this name, which writes a predicate.
 pub fn lookup(word: &str, ty: Ty, flush: bool) -> Option<AluOp> {
     let signed = ty.is_signed();
     Some(match ty {
@@ -189,6 +190,7 @@ ops! { Fn2
     PredXor(a: bool, b: bool) -> bool { a ^ b }
 }
 
+/// Returns the operation on predicates with this name.
 pub fn predicate_logic(word: &str) -> Option<AluOp> {
     Some(match word {
         "and" => op2::<PredAnd>(),

@@ -1,9 +1,8 @@
-//! Conversions (PTX ISA 9.7.9.21) on one lane. Between kinds they go through f64 bits or 64-bit
-//! integers.
+//! Conversions (PTX ISA 9.7.9.21) on one lane. Between kinds they go through f64 bits or 64-bit integers.
 //!
-//! NaNs, as an H100 has them: f64 keeps its sign and the top of its payload, made quiet, on the way
-//! to a narrower format, and so does a narrower one on the way to f64. Between the narrower ones a
-//! NaN becomes canonical: here it is an f64 of ones, whose top is that in each of them.
+//! NaNs are those of an H100. f64 keeps its sign and the top of its payload, made quiet, on the way to a narrower
+//! format, and so does a narrower one on the way to f64. Between the narrower ones a NaN becomes canonical: here it is
+//! an f64 of ones, whose top is the canonical NaN of each of them.
 
 use super::cmp_ops::ftz;
 use super::float_ops::{flush_converted, quiet_d, w};
@@ -19,7 +18,7 @@ const NAN_OF_ONES: u64 = 0x7fff_ffff_ffff_ffff;
 fn widened(x: f64) -> u64 {
     if x.is_nan() { NAN_OF_ONES } else { x.to_bits() }
 }
-/// f64 from the bits of an f32, the payload kept.
+/// Converts the bits of an f32 to f64. The payload of a NaN is kept.
 #[inline(always)]
 fn f32_to_d(a: u32) -> u64 {
     let x = f32::from_bits(a);
@@ -29,6 +28,7 @@ fn f32_to_d(a: u32) -> u64 {
         f64::from(x).to_bits()
     }
 }
+/// Returns the top bit of an integer for a NaN, and `otherwise` for numbers.
 #[inline(always)]
 fn nan_is_top(a: u64, bits: u32, otherwise: u64) -> u64 {
     if f64::from_bits(a).is_nan() {
@@ -37,7 +37,8 @@ fn nan_is_top(a: u64, bits: u32, otherwise: u64) -> u64 {
         otherwise
     }
 }
-/// The top of a quiet NaN in a format of `bits` bits, `fraction` of them the fraction.
+/// Returns a quiet NaN with the same sign and the top of the payload, in a format of `bits` bits, `fraction` of them
+/// the fraction.
 #[inline(always)]
 fn nan_to(a: u64, bits: u32, fraction: u32) -> u32 {
     let sign = ((a >> 63) as u32) << (bits - 1);
@@ -113,8 +114,8 @@ ops! { Fn1
     // A NaN is cut off like anything else: not even made quiet.
     Tf32Away(a: u32) -> u32 { if f32::from_bits(a).is_nan() { a & !0x1fff } else { tf32(a, 0x1000) } }
     Tf32Zero(a: u32) -> u32 { tf32(a, 0) }
-    // Beyond the largest number it is the one below in its bits: of infinity that largest number, and of a
-    // NaN (an H200 says) whatever lies there.
+    // Beyond the largest number the result is the one below in its bits: of infinity the largest number, and of a NaN,
+    // as an H200 does, whatever lies there.
     Tf32AwayFinite(a: u32) -> u32 {
         let rounded = Tf32Away::f(a);
         if rounded & 0x7fff_ffff >= 0x7f80_0000 { rounded - 0x2000 } else { rounded }
@@ -157,8 +158,7 @@ ops! { Fn2
     F32sToUe8m0DownFinite(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, false, true) << 8 | f32_to_ue8m0(b, false, true) }
     F32sToUe8m0UpFinite(a: u32, b: u32) -> u32 { f32_to_ue8m0(a, true, true) << 8 | f32_to_ue8m0(b, true, true) }
 }
-/// `.relu` of what packs two results, each with its sign at a bit of `SIGNS`: negative ones are
-/// zeros.
+/// A conversion with `.relu` to two results, each with its sign at a bit of `SIGNS`. Negative ones are zeros.
 pub struct Relu<O, const SIGNS: u32>(PhantomData<O>);
 #[inline(always)]
 fn without_negatives<const SIGNS: u32>(x: u32) -> u32 {
@@ -173,7 +173,8 @@ operation! { [O: Fn2<A = u32, B = u32, D = u32>, const SIGNS: u32] Relu<O, SIGNS
     without_negatives::<SIGNS>(O::f(a, b))
 } }
 
-/// `cvt` to packed or tf32, in one step: rounding, target and source as the instruction has them.
+/// Returns the operation of a `cvt` to packed formats or tf32, which is one step. The words are rounding, target and
+/// source as the instruction has them.
 pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
     const BYTES: u32 = 0x8080;
     const SIXES: u32 = 0x2020;
@@ -267,12 +268,12 @@ fn narrow(format: Format, halves: u32) -> u32 {
     let code = |h: u32| format.encode(F16.decode(h & 0xffff), Round::Nearest, true);
     code(halves) | code(halves >> 16) << 8
 }
-/// Two codes of 4 bits from the lower ends of two bytes.
+/// Joins two codes of 4 bits from the lower ends of two bytes.
 #[inline(always)]
 fn together(codes: u32) -> u32 {
     codes & 0xf | codes >> 4 & 0xf0
 }
-/// bf16 is the upper half of an f32.
+/// Converts two bf16 to ue8m0. A bf16 is the upper half of an f32.
 #[inline(always)]
 fn scales(a: u32, up: bool, saturate: bool) -> u32 {
     f32_to_ue8m0(a & 0xffff_0000, up, saturate) << 8 | f32_to_ue8m0(a << 16, up, saturate)
@@ -321,7 +322,7 @@ macro_rules! rounders {
 }
 rounders! { rn Round::Nearest; rz Round::Zero; rm Round::Down; rp Round::Up; }
 
-/// f64 with what 53 bits cannot hold folded into the last one.
+/// Returns the integer as f64, rounded to odd, so that rounding it to a half afterwards is correct.
 #[inline(always)]
 fn half_integer(x: i128) -> f64 {
     let near = x as f64;
@@ -339,7 +340,7 @@ macro_rules! by_mode {
     };
 }
 
-/// In all modes on the way from float to integer.
+/// Returns the operation that rounds to an integer, on the way from float to integer.
 pub fn integral(mode: Round) -> AluOp {
     match mode {
         Round::Nearest => op1::<rn::Integral>(),
@@ -349,6 +350,7 @@ pub fn integral(mode: Round) -> AluOp {
     }
 }
 
+/// Returns the operation that widens a float to f64, on the way to another float or an integer.
 pub fn float_to_f64(ty: Ty, flush: bool) -> Option<AluOp> {
     Some(match ty {
         Ty::F16 => op1::<HalfToD>(),
@@ -360,7 +362,7 @@ pub fn float_to_f64(ty: Ty, flush: bool) -> Option<AluOp> {
     })
 }
 
-/// To f64 and no further: the payload of a NaN is kept.
+/// Returns the operation that converts a float to f64 and no further: the payload of a NaN is kept.
 pub fn float_to_f64_whole(ty: Ty, flush: bool) -> Option<AluOp> {
     Some(match ty {
         Ty::F16 => op1::<KeepHalfToD>(),
@@ -372,6 +374,7 @@ pub fn float_to_f64_whole(ty: Ty, flush: bool) -> Option<AluOp> {
     })
 }
 
+/// Returns the operation that narrows f64 to a float.
 pub fn f64_to_float(ty: Ty, mode: Round, flush: bool) -> Option<AluOp> {
     Some(match ty {
         Ty::F32 if flush => by_mode!(mode, ToF32z),
@@ -383,7 +386,8 @@ pub fn f64_to_float(ty: Ty, mode: Round, flush: bool) -> Option<AluOp> {
     })
 }
 
-/// `from`: what the f64 was widened from.
+/// Returns the operation that converts f64 to an integer. `from` is the type that the f64 was widened from, on which
+/// the result of a NaN depends.
 pub fn f64_to_integer(ty: Ty, from: Ty) -> Option<AluOp> {
     let top = from == Ty::F64;
     Some(match ty {
@@ -405,6 +409,7 @@ pub fn f64_to_integer(ty: Ty, from: Ty) -> Option<AluOp> {
     })
 }
 
+/// Returns the operation that converts a 64-bit integer to a float.
 pub fn integer_to_float(signed: bool, ty: Ty, mode: Round) -> Option<AluOp> {
     Some(match (ty, signed) {
         (Ty::F32, true) => by_mode!(mode, F32FromS),
@@ -419,6 +424,7 @@ pub fn integer_to_float(signed: bool, ty: Ty, mode: Round) -> Option<AluOp> {
     })
 }
 
+/// Returns the operation that clamps a 64-bit integer to a type, or `None` if the type holds every value.
 pub fn clamp(from_signed: bool, to: Ty) -> Option<AluOp> {
     Some(match (from_signed, to) {
         (true, Ty::S8) => op1::<ClampSToS8>(),

@@ -24,7 +24,7 @@ fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
 }
 
 impl Machine<'_> {
-    /// `ready`: lanes that take part, each with its members, which are all there.
+    /// Executes an exchange. `ready` has the lanes that take part, each with its members, which are all there.
     pub fn exchange(
         &mut self,
         b: &mut BlockState,
@@ -52,7 +52,7 @@ impl Machine<'_> {
     }
 }
 
-/// The lane that a shuffle reads, and whether the one that it names is inside its segment.
+/// Returns the lane that a shuffle reads, and true if the lane that it names is inside its segment.
 fn source_of(regs: &Regs, inst: &Inst, mode: ShflMode, l: usize) -> (u32, bool) {
     let o = &inst.o;
     let (by, c) = (regs.r32[o[2] as usize].0[l], regs.r32[o[3] as usize].0[l]);

@@ -1,9 +1,9 @@
-//! f32 and f64 operations on one lane (PTX ISA 9.7.3) and their table; halves are in `half_ops`.
+//! f32 and f64 operations on one lane (PTX ISA 9.7.3) and their table. Halves are in `half_ops`.
 //!
-//! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3), also of `neg` and
-//! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: an operand that is a
-//! NaN, made quiet, whatever sign the operation would have given it, or 0xfff8000000000000 where no
-//! operand is one. With two NaNs it is the second, in a division the first; with three the second, the third.
+//! A NaN result of f32 is 0x7fffffff, and one of f16 or bf16 is 0x7fff (9.7.3), also of `neg` and `abs`. For f64 the
+//! ISA leaves the payload open. Here it is that of an H100: an operand that is a NaN, made quiet, whatever sign the
+//! operation would have given it, or 0xfff8000000000000 if no operand is one. With two NaNs it is the second, in a
+//! division the first; with three the second, the third.
 
 use super::half_ops;
 use crate::alu::*;
@@ -12,14 +12,17 @@ use crate::num::{approx, exact};
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;
 
+/// Returns the f32 with these bits.
 #[inline(always)]
 pub fn f(x: u32) -> f32 {
     f32::from_bits(x)
 }
+/// Returns the bits of a result, with the canonical NaN.
 #[inline(always)]
 pub fn w(x: f32) -> u32 {
     if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
 }
+/// Returns the f64 with these bits.
 #[inline(always)]
 fn d(x: u64) -> f64 {
     f64::from_bits(x)
@@ -28,11 +31,12 @@ fn d(x: u64) -> f64 {
 fn is_nan_d(a: u64) -> bool {
     a << 1 > 0x7ff << 53
 }
-/// A NaN operand as it comes out of an operation.
+/// Returns a NaN operand as it comes out of an operation.
 #[inline(always)]
 pub fn quiet_d(a: u64) -> u64 {
     a | 1 << 51
 }
+/// Returns the bits of a result of one operand, with the NaN that an H100 gives.
 #[inline(always)]
 fn wd1(x: f64, a: u64) -> u64 {
     match (x.is_nan(), is_nan_d(a)) {
@@ -41,10 +45,12 @@ fn wd1(x: f64, a: u64) -> u64 {
         (true, false) => 0xfff8 << 48,
     }
 }
+/// Returns the bits of a result of two operands, with the NaN that an H100 gives.
 #[inline(always)]
 fn wd2(x: f64, a: u64, b: u64) -> u64 {
     if is_nan_d(b) { quiet_d(b) } else { wd1(x, a) }
 }
+/// Returns the bits of a result of three operands, with the NaN that an H100 gives.
 #[inline(always)]
 pub fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
     match (is_nan_d(b), is_nan_d(c)) {
@@ -53,6 +59,7 @@ pub fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
         _ => wd1(x, a),
     }
 }
+/// Returns a zero of the same sign for a subnormal number, and other numbers as they are.
 #[inline(always)]
 pub fn flush(x: u32) -> u32 {
     if x & 0x7f80_0000 == 0 {
@@ -62,15 +69,14 @@ pub fn flush(x: u32) -> u32 {
     }
 }
 
-/// `.ftz`: subnormal inputs and results of f32 become zeros of their sign.
+/// An operation with `.ftz`: subnormal inputs and results of f32 become zeros of their sign.
 pub struct Ftz<O>(PhantomData<O>);
-/// `.ftz` of operations whose rounding can lift a result to the smallest normal number: it counts
-/// as subnormal (an H100 says) where it is one rounded to 24 bits as if there were no least
-/// exponent.
+/// An operation with `.ftz` whose rounding can lift a result to the smallest normal number. An H100 takes that for
+/// subnormal if it is subnormal when rounded to 24 bits as if there were no least exponent.
 pub struct Tiny<O>(PhantomData<O>);
 
-/// The smallest normal number of its sign, or zero where `scaled`, the result 2^64 times as large,
-/// is less than that.
+/// Flushes a result. The smallest normal number becomes zero if `scaled`, the result 2^64 times as large, is less than
+/// that.
 #[inline(always)]
 fn flush_tiny(x: u32, scaled: impl FnOnce() -> f32) -> u32 {
     if x << 1 == 0x0100_0000 && scaled().abs() < f32::from_bits((127 - 126 + 64) << 23) {
@@ -79,18 +85,20 @@ fn flush_tiny(x: u32, scaled: impl FnOnce() -> f32) -> u32 {
         flush(x)
     }
 }
+/// Returns a result 2^64 times as large, rounded to f32.
 #[inline(always)]
 fn scaled(x: f64, mode: Round) -> f32 {
     f64_to_f32(x * f64::from_bits((1023 + 64) << 52), mode)
 }
-/// `.ftz` of a conversion from f64.
+/// Converts f64 to f32 with `.ftz`.
 #[inline(always)]
 pub fn flush_converted(x: f64, mode: Round) -> u32 {
     flush_tiny(w(f64_to_f32(x, mode)), || scaled(x, mode))
 }
-/// `.sat`: clamped to [0, 1], a NaN becomes +0.
+/// An operation with `.sat`: the result is clamped to [0, 1], and a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
 
+/// Clamps a result to [0, 1]. A NaN becomes +0.
 #[inline(always)]
 pub fn saturate(x: u32) -> u32 {
     let v = f(x);
@@ -101,7 +109,8 @@ pub fn saturate(x: u32) -> u32 {
     }
 }
 
-/// `.xorsign.abs`: of the magnitudes, with the sign of the product. A NaN stays canonical.
+/// An operation with `.xorsign.abs`: it picks one of the magnitudes, and gives it the sign of the product. A NaN stays
+/// canonical.
 pub struct Xorsign<O, const SIGN: u32>(PhantomData<O>);
 const SIGN: u32 = 1 << 31;
 operation! { [O: Fn2<A = u32, B = u32, D = u32>, const SIGN: u32] Xorsign<O, SIGN>, (a: u32, b: u32) -> u32 {
@@ -242,7 +251,7 @@ ops! { Fn1
     Tanh(a: u32) -> u32 { w(approx::tanh(f(a))) }
 }
 
-/// IEEE 754-2008 minNum with -0 < +0 (PTX ISA 9.7.3.11).
+/// Returns the minimum: that of IEEE 754-2008 minNum, with -0 < +0 (PTX ISA 9.7.3.11).
 #[inline(always)]
 pub fn min_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
@@ -250,6 +259,7 @@ pub fn min_f32(a: u32, b: u32) -> u32 {
     let picked = if less | y.is_nan() { a } else { b };
     w(f(picked))
 }
+/// Returns the maximum, as [`min_f32`] does the minimum.
 #[inline(always)]
 pub fn max_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
@@ -257,6 +267,7 @@ pub fn max_f32(a: u32, b: u32) -> u32 {
     let picked = if more | y.is_nan() { a } else { b };
     w(f(picked))
 }
+/// Returns the first or the second of two f64, or the one that is no NaN.
 #[inline(always)]
 fn pick_d(a: u64, b: u64, first: bool) -> u64 {
     match (is_nan_d(a), is_nan_d(b)) {
@@ -308,13 +319,13 @@ pub struct Modifiers {
     pub ftz: bool,
     pub sat: bool,
     pub nan: bool,
-    /// `.xorsign.abs`
+    /// True for `.xorsign.abs`, which only minima and maxima have.
     pub xorsign: bool,
     pub relu: bool,
     pub approx: bool,
 }
 
-/// The operation, or `None` where this table has none.
+/// Returns the operation, or `None` if this table has none.
 pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     use Ty::{F32, F64};
     let extreme = matches!(name, "min" | "max");
@@ -331,7 +342,7 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("add", F32) => dressed_modes!(op2, rare2, m, Add, Ftz),
         ("sub", F32) => dressed_modes!(op2, rare2, m, Sub, Ftz),
         ("mul", F32) => dressed_modes!(op2, rare2, m, Mul, Tiny),
-        // `expf` rounds one down.
+        // The directed modes are vectors, too, because `expf` rounds one `fma` down.
         ("fma" | "mad", F32) => dressed_modes!(op3, op3, m, Fma, Tiny),
         ("div", F32) if m.approx => dressed!(rare2, m, DivApprox),
         ("div", F32) => dressed_modes!(op2, rare2, m, Div, Tiny),

@@ -1,5 +1,5 @@
-//! f16 and bf16 operations on one lane, alone and in pairs (PTX ISA 9.7.4 and 9.7.5), and their
-//! table. A NaN result is 0x7fff.
+//! f16 and bf16 operations on one lane, alone and in pairs (PTX ISA 9.7.4 and 9.7.5), and their table. A NaN result is
+//! 0x7fff.
 
 use super::float_ops::{Modifiers, Xorsign, f, flush, max_f32, min_f32};
 use crate::alu::*;
@@ -9,37 +9,40 @@ use crate::num::round::*;
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;
 
+/// Returns the value of an f16.
 #[inline(always)]
 fn h(x: u32) -> f32 {
     f16_to_f32(x & 0xffff)
 }
+/// Returns the value of a bf16.
 #[inline(always)]
 fn b(x: u32) -> f32 {
     bf16_to_f32(x & 0xffff)
 }
-/// An f64 that rounds once, correctly, to f16 or bf16.
+/// Rounds an f64 once, to f16.
 #[inline(always)]
 fn wh(x: f64) -> u32 {
     F16.encode(x, Round::Nearest, false)
 }
+/// Rounds an f64 once, to bf16.
 #[inline(always)]
 fn wb(x: f64) -> u32 {
     BF16.encode(x, Round::Nearest, false)
 }
 
-/// Both halves of a packed pair.
+/// An operation on both halves of a packed pair.
 pub struct Packed<O>(PhantomData<O>);
-/// `.ftz`: subnormal inputs and results of f16 become zeros of their sign. bf16 has no `.ftz`.
+/// An operation with `.ftz`: subnormal inputs and results of f16 become zeros of their sign. bf16 has no `.ftz`.
 pub struct Ftz<O>(PhantomData<O>);
-/// `.sat` of f16: clamped to [0, 1], a NaN becomes +0.
+/// An operation with `.sat` of f16: the result is clamped to [0, 1], and a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
 
 #[inline(always)]
 fn flush_f16(x: u32) -> u32 {
     if x & 0x7c00 == 0 { x & 0x8000 } else { x }
 }
-/// `.ftz` where rounding can lift a result to the smallest normal number: it counts as subnormal (an H200
-/// says) where `exact`, which rounded to `x`, is one rounded to 11 bits as if there were no least exponent.
+/// Flushes a result whose rounding can lift it to the smallest normal number. An H200 takes that for subnormal if
+/// `exact`, which rounded to `x`, is subnormal when rounded to 11 bits as if there were no least exponent.
 #[inline(always)]
 fn flush_tiny(x: u32, exact: f64) -> u32 {
     const SMALLEST: u32 = 0x0400;
@@ -132,7 +135,7 @@ ops! { Fn1
     AbsB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a & 0x7fff } }
     Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
     TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
-    // For bf16 always with .ftz.
+    // `ex2` of bf16 has `.ftz` always.
     Ex2B(a: u32) -> u32 { f32_to_bf16(f(flush(approx::ex2(b(a)).to_bits()))) }
     TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
 }
@@ -157,7 +160,7 @@ macro_rules! halves {
     };
 }
 
-/// f16 with `.ftz` and `.sat`, which bf16 does not have.
+/// Picks the variant of an operation for `.ftz` and `.sat`, which f16 has and bf16 has not.
 macro_rules! dressed_halves {
     ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty) => {
         dressed_halves!($make, $ty, $m, $h, $b, Ftz<$h>)
@@ -176,7 +179,7 @@ macro_rules! dressed_halves {
     };
 }
 
-/// The operation, or `None` where this table has none.
+/// Returns the operation, or `None` if this table has none.
 pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     let saturates = matches!(name, "add" | "sub" | "mul" | "fma") && !m.relu;
     if m.mode != Round::Nearest || m.sat && !saturates {
@@ -239,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Products just below 2^-14, the smallest normal number: 0x0400.
+    /// The products lie just below 2^-14, the smallest normal number: 0x0400.
     #[test]
     fn flushes_subnormals_that_only_rounding_makes_normal() {
         let product = |a: f64, b: f64| {

@@ -1,4 +1,5 @@
-//! The order that warps hand on: by flags that they access strongly, and by fences.
+//! Moves the order that warps hand on: by places that they access strongly (flags), and by fences. `check::race` and
+//! `check::order` have the clocks.
 
 use super::access::LaneAccess;
 use super::cluster::fence_in_cluster;
@@ -9,9 +10,9 @@ use crate::isa::{Direction, Fence, Order, Scope};
 use crate::regs::lanes;
 
 impl Machine<'_> {
-    /// The order that lanes hand on and take over at places that they access strongly, in shared memory of the block of a
-    /// rank or in global memory; none for weak accesses. Within a block a flag orders without a fence: the block's warps share
-    /// a cache.
+    /// Lets lanes hand on and take over order at the places that they access strongly. These lie in the shared memory
+    /// of the block with `rank`, or in global memory if there is none. Weak accesses hand on nothing. Within a block a
+    /// flag orders without a fence, because the block's warps share a cache.
     pub fn meet(&mut self, b: &mut BlockState, w: &mut Warp, rank: Option<u32>, x: &LaneAccess) {
         let Order::Strong {
             release,

@@ -1,9 +1,9 @@
-//! The device's heap: `malloc` and `free` of CUDA C++, which PTX calls as functions without a body. Each
-//! block is an allocation of its own, so that what is found elsewhere is found here: accesses out of bounds,
-//! values that nothing wrote, races. No address is given twice: an access after `free` hits nothing.
+//! The device's heap: `malloc` and `free` of CUDA C++, which PTX calls as functions without a body. Each block is an
+//! allocation of its own, so that the checks find in it what they find elsewhere: accesses out of bounds, values that
+//! nothing wrote, races. No address is given twice: an access after `free` hits nothing.
 //!
-//! Blocks live on after the launch, as on a GPU: another launch may free them. Lost is what nobody has freed
-//! when a launch ends, and to which no pointer is left in memory.
+//! Blocks live on after the launch, as on a GPU: another launch may free them. A block is lost if it is not freed when
+//! a launch ends and memory holds no pointer to it.
 
 use super::state::*;
 use crate::heap::Block;
@@ -13,12 +13,12 @@ use crate::report::*;
 use model::FindingEvent;
 use std::collections::BTreeSet;
 
-/// Bytes in use at a time, as long as a program asks for no more (cudaLimitMallocHeapSize).
+/// The number of bytes that may be in use at a time, unless a program asks for more (cudaLimitMallocHeapSize).
 const HEAP_BYTES: u64 = 8 << 20;
-/// Blocks that one memory ever has.
+/// The number of blocks that one memory may ever have.
 const MOST_BLOCKS: usize = 1 << 20;
 
-/// Blocks to which memory holds a pointer, or one into them.
+/// Returns the blocks to which, or into which, memory holds a pointer.
 fn pointed_to(memory: &Memory) -> BTreeSet<u64> {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     memory
@@ -30,7 +30,8 @@ fn pointed_to(memory: &Memory) -> BTreeSet<u64> {
 }
 
 impl Machine<'_> {
-    /// One lane after the other. Where there is no room the pointer is null; of 0 bytes it is not.
+    /// Allocates for one lane after the other. The pointer is null if there is no room. A block of 0 bytes has a
+    /// pointer.
     pub fn malloc(
         &mut self,
         b: &BlockState,
@@ -66,6 +67,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Frees the block of each lane. Reports an address at which no block begins, or whose block was freed before. A
+    /// null pointer has no effect.
     pub fn free(&mut self, b: &BlockState, w: &Warp, pointer: u32, mask: u32, pc: u32) {
         let here = self.where_from(pc);
         for l in lanes(mask) {
@@ -94,7 +97,7 @@ impl Machine<'_> {
         self.progress += 1;
     }
 
-    /// For an address that lies in no allocation, the message if it lay in a block that was freed.
+    /// Returns a message for an address that lies in no allocation, if it lay in a block that was freed.
     pub fn freed(&self, address: u64) -> Option<String> {
         let (base, block) = self.memory.heap.holding(address)?;
         let freed = block.freed.as_ref()?;
@@ -105,7 +108,7 @@ impl Machine<'_> {
         ))
     }
 
-    /// At the end of a launch: what it has lost.
+    /// Reports the blocks that a launch has lost when it ends.
     pub fn tell_leaks(&mut self) {
         let blocks = &mut self.memory.heap.blocks;
         let fresh = |(address, block): (&u64, &mut Block)| {

@@ -1,6 +1,6 @@
-//! Texture fetches and surface accesses of a warp (`image` has the formulas). Texels lie in global memory,
-//! and so the checks of global memory see who reads and writes them. The counts of hardware for them were
-//! never compared: see `doubt`.
+//! Texture fetches and surface accesses of a warp (`image` has the formulas). Texels lie in global memory, so the
+//! checks of global memory see which threads read and write them. Their counts were never compared with those of
+//! hardware (`doubt`).
 
 use super::access::address::{Site, addresses};
 use super::access::transfer::{Transfer, deposit};
@@ -14,10 +14,11 @@ use crate::memory::Origin;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
 
-/// A texel's number along each axis.
+/// The number of a texel along each axis.
 type TexelIndex = [i64; 3];
 
 impl Machine<'_> {
+    /// Executes a texture fetch, lane by lane.
     pub fn fetch<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -98,6 +99,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Executes a load or a store of a surface.
     pub fn surface<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -108,7 +110,7 @@ impl Machine<'_> {
         self.count_request(s);
         let bytes = t.access.bytes();
         let handles = addresses(&w.regs, t.access.address, 0);
-        // By allocation: what all lanes do there is looked at as one access.
+        // Lanes with the same handle are looked at as one access.
         let mut rest = s.mask;
         while rest != 0 {
             let handle = handles[rest.trailing_zeros() as usize];
@@ -152,6 +154,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Executes a query of a texture or a surface.
     pub fn ask_image(
         &mut self,
         b: &BlockState,
@@ -171,7 +174,7 @@ impl Machine<'_> {
                     ..
                 })
             );
-            // 0 for an axis that it does not have.
+            // The extent of an axis that the image does not have is 0.
             let axis = |n: u8| {
                 if n < image.geometry.rank {
                     image.extents[usize::from(n)]
@@ -191,6 +194,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Returns the image that a handle names, and how it is bound. Faults if it names none.
     fn image(&self, handle: u64, at: At) -> Run<(Image, Bound)> {
         if let Some(found) = self.memory.bound(handle) {
             return Ok(found);
@@ -205,7 +209,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Undefined, at, &what)
     }
 
-    /// By the allocation that it lies in.
+    /// Returns a name for messages: the allocation that the image lies in.
     fn named(&self, image: &Image) -> String {
         match self.memory.find(image.address, 1) {
             Some(i) => format!("`{}`", self.memory.at(i).name),
@@ -222,7 +226,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Undefined, at, &what)
     }
 
-    /// Checks that the texture is of the kind that the instruction reads.
+    /// Faults if the texture is of another kind than the instruction reads.
     fn check_fetch(&self, t: &TextureFetch, image: &Image, sampler: &Sampler, at: At) -> Run<()> {
         if t.geometry != image.geometry {
             return self.other_geometry(t.geometry, image, at);
@@ -246,7 +250,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Undefined, at, &what)
     }
 
-    /// The guide's handling of what is outside does not hold for linear memory.
+    /// Faults on a texel outside of linear memory. The guide's handling of texels outside does not hold there.
     fn in_linear(&self, image: &Image, x: i64, at: At) -> Run<()> {
         if (0..i64::from(image.extents[0])).contains(&x) {
             return Ok(());
@@ -259,7 +263,7 @@ impl Machine<'_> {
         self.fault(FaultKind::OutOfBounds, at, &what)
     }
 
-    /// From the start of the image to what a lane accesses; `None` where it accesses nothing.
+    /// Returns the offset from the start of the image to what a lane accesses, or `None` if it accesses nothing.
     fn on_surface(
         &self,
         b: &BlockState,
@@ -284,7 +288,7 @@ impl Machine<'_> {
             );
             return self.fault(FaultKind::Misaligned, at, &what);
         }
-        // The last place along each axis.
+        // The last place along each axis but x, which is in bytes.
         let last = [ny - 1, nz - 1, i64::from(image.layers) - 1];
         let there = |x: i64, last: i64| (0..=last).contains(&x);
         let all = there(x, row - bytes) && place.iter().zip(last).all(|(x, last)| there(*x, last));
@@ -320,7 +324,8 @@ impl Machine<'_> {
     }
 }
 
-/// The four texels that a linear filter would take, counter-clockwise from the lower left (PTX ISA 9.7.10, tld4).
+/// Returns the four texels that a linear filter would take, counter-clockwise from the lower left (PTX ISA 9.7.10,
+/// tld4).
 fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [TexelIndex; 4] {
     let axis = |n: usize| {
         let scale = if sampler.normalized {
@@ -346,10 +351,11 @@ struct TexelReader {
     origin: Option<Origin>,
 }
 
-/// The bytes of a texel; `None` on the border.
+/// The bytes of a texel, or `None` on the border.
 type Texel = Option<[u8; 16]>;
 
 impl TexelReader {
+    /// Reads a texel, with its checks.
     fn texel<const CHECKS: bool>(
         &mut self,
         m: &mut Machine,
@@ -383,7 +389,7 @@ impl TexelReader {
         Ok(Some(texel))
     }
 
-    /// The bits of a channel; 0 where the image has no such channel, or on the border.
+    /// Returns the bits of a channel; 0 if the image has no such channel, or on the border.
     fn bits(&self, texel: &Texel, channel: u32) -> u32 {
         if self.float {
             (self.value(texel, channel) as f32).to_bits()
@@ -412,6 +418,7 @@ impl TexelReader {
         }
     }
 
+    /// Returns the channels of one texel.
     fn nearest<const CHECKS: bool>(
         &mut self,
         m: &mut Machine,
@@ -423,7 +430,7 @@ impl TexelReader {
         Ok(std::array::from_fn(|n| self.bits(&texel, n as u32)))
     }
 
-    /// The weighted sum over all axes. A texel that weighs nothing is not read.
+    /// Returns the weighted sums of the channels over all axes. A texel that weighs nothing is not read.
     fn filtered<const CHECKS: bool>(
         &mut self,
         m: &mut Machine,

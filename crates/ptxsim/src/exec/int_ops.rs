@@ -1,11 +1,11 @@
-//! Integer, logic, shift and bit-field operations on one lane (PTX ISA 9.7.1, 9.7.2, 9.7.8), and
-//! the table from instruction to operation. 16-bit values live zero-extended in 32 bits.
+//! Integer, logic, shift and bit-field operations on one lane (PTX ISA 9.7.1, 9.7.2, 9.7.8), and the table from
+//! instruction to operation. 16-bit values are zero-extended to 32 bits.
 
 use crate::alu::*;
 use crate::isa::{CLUSTER_PAGE, SHARED_WINDOW, rank_of};
 use crate::parse::ast::Ty;
 
-/// A 32-bit operation on 16-bit operands.
+/// A 32-bit operation on 16-bit operands, extended by their sign or by zeros.
 pub struct Narrow<O, const SIGNED: bool>(std::marker::PhantomData<O>);
 
 #[inline(always)]
@@ -215,13 +215,13 @@ ops! { Fn3
     SadU16(a: u32, b: u32, c: u32) -> u32 { (a & 0xffff).abs_diff(b & 0xffff).wrapping_add(c) & 0xffff }
 }
 
-/// `prmt` with a mode: which of four selectors, 16 bits each in `SELECTORS`, says the last operand.
+/// `prmt` with a mode: the last operand picks one of four selectors, 16 bits each in `SELECTORS`.
 pub struct PrmtBy<const SELECTORS: u64>;
 operation! { [const SELECTORS: u64] PrmtBy<SELECTORS>, (a: u32, b: u32, c: u32) -> u32 {
     Prmt::f(a, b, (SELECTORS >> (16 * (c & 3))) as u32 & 0xffff)
 } }
 
-/// Two halves of a by two bytes of b, from byte `FIRST` on, and c.
+/// Multiplies the two halves of a by two bytes of b, from byte `FIRST` on, and adds both products to c.
 pub struct Dp2a<const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool>;
 operation! { [const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool] Dp2a<FIRST, A_SIGNED, B_SIGNED>, (a: u32, b: u32, c: u32) -> u32 {
     let product = |half: u32, byte: u32| {
@@ -246,6 +246,7 @@ ops! { Fn4
     }
 }
 
+/// Multiplies four pairs of bytes, and adds the products to c.
 #[inline(always)]
 fn dp4(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let byte = |x: u32, i: u32, signed: bool| {
@@ -291,8 +292,8 @@ macro_rules! two_widths {
     };
 }
 
-/// The integer instruction `words` on `ty`, or `None` where this table has none. Which words of
-/// an instruction select the operation is in each row.
+/// Returns the operation of an integer instruction, or `None` if this table has none. Each row has the words of the
+/// instruction that select the operation.
 pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
     use Ty::*;
     Some(match words {
@@ -369,7 +370,7 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
     })
 }
 
-/// `prmt.b32.MODE` (PTX ISA 9.7.9.7): the bytes that each of its four selectors takes.
+/// Returns the operation of `prmt.b32.MODE` (PTX ISA 9.7.9.7), with the bytes that each of its four selectors takes.
 pub fn prmt(mode: &str) -> Option<AluOp> {
     Some(match mode {
         "f4e" => op3::<PrmtBy<0x6543_5432_4321_3210>>(),
@@ -382,7 +383,7 @@ pub fn prmt(mode: &str) -> Option<AluOp> {
     })
 }
 
-/// `dp2a.HALF.A.B`
+/// Returns the operation of `dp2a.HALF.A.B`, from the words behind the name.
 pub fn dp2a(words: &[&str]) -> Option<AluOp> {
     Some(match words {
         ["lo", "u32", "u32"] => rare3::<Dp2a<0, false, false>>(),

@@ -9,7 +9,7 @@ use crate::num::exact;
 use crate::num::round::Round;
 use crate::regs::{LANES, Regs};
 
-/// The bits of an element as a number.
+/// Returns the number that the bits of an integer element stand for, sign-extended from its width.
 #[inline(always)]
 pub fn number(elem: Elem, bits: u32) -> i32 {
     match elem {
@@ -37,7 +37,7 @@ fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut
     }
 }
 
-/// `N` columns. No product of one instruction leaves 32 bits.
+/// Adds the products of A and B to sums of `N` columns. No sum of one instruction leaves 32 bits.
 #[inline(always)]
 fn product<const N: usize>(combine: Combine, k: usize, a: &[i32], b: &[i32], sum: &mut [i32]) {
     let rows = sum.as_chunks_mut::<N>().0.iter_mut();
@@ -54,7 +54,7 @@ fn product<const N: usize>(combine: Combine, k: usize, a: &[i32], b: &[i32], sum
     }
 }
 
-/// `ROOM`: elements of A or B, at most.
+/// Executes a product of integers. `ROOM` is the largest number of elements that A or B may have.
 #[inline(always)]
 fn integers_in<const ROOM: usize>(regs: &mut Regs, m: &Integers) {
     let (mut left, mut right, mut sum) = ([0; ROOM], [0; ROOM], [0; 512]);
@@ -103,6 +103,7 @@ fn integers_v3(regs: &mut Regs, m: &Integers) {
     integers_any(regs, m);
 }
 
+/// Executes a product of integers, with vectors if the processor has AVX2.
 pub fn integers(regs: &mut Regs, m: &Integers) {
     #[cfg(target_arch = "x86_64")]
     if has_v3() {
@@ -112,7 +113,8 @@ pub fn integers(regs: &mut Regs, m: &Integers) {
     integers_any(regs, m);
 }
 
-/// Each product is added exactly and rounded, k ascending; NaNs come through as those of `fma`.
+/// Executes a product of f64. The products are added to the sum one after the other, k ascending, and each sum is
+/// rounded once, as by `fma`. A NaN comes through as it does in `fma`. A GPU showed both (CALIBRATION.md).
 pub fn doubles(regs: &mut Regs, m: &Doubles) {
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (mut a, mut b, mut c) = ([0.0; 256], [0.0; 128], [0.0; 128]);
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(number(Elem::B1, 3), 1);
     }
 
-    /// m8n8k4: lane 4 g + t holds A(g, t), B(t, g), C(g, 2 t) and the next.
+    /// In m8n8k4, lane 4 g + t holds A(g, t), B(t, g), C(g, 2 t) and the next.
     #[test]
     fn doubles_round_once_for_each_product() {
         let tiny = 2.0_f64.powi(-54);

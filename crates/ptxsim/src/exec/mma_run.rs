@@ -1,6 +1,7 @@
-//! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
-//! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
-//! `mma_exact`.
+//! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md). `mma_sums` adds up
+//! products of floats, which are cut off inside a sum. This module takes the operands out of the registers, hands on
+//! the sums from one instruction of the machine to the next, and cuts off once more where the result is f32. Integers
+//! and f64 are in `mma_exact`.
 
 use super::access::address::{Site, addresses, split};
 use super::access::transfer::Transfer;
@@ -36,7 +37,8 @@ impl Mma {
     }
 }
 
-/// Passes of a fragment, from an address modulo the banks and with a stride.
+/// The counted requests and passes of a fragment, which depend on nothing but its address modulo the banks and its
+/// stride.
 #[derive(Clone, Copy)]
 pub struct Counted {
     at: (u64, u32),
@@ -45,6 +47,7 @@ pub struct Counted {
 }
 
 impl Machine<'_> {
+    /// Executes a matrix instruction of a warp, with its accesses to memory.
     pub fn mma<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -139,8 +142,10 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
-    /// time. Passes depend on where the banks begin and on the distance of the rows, which are mostly the same again.
+    /// Counts the load of a fragment as the `ldmatrix` that it is on hardware: of matrices of 8 rows of 16 bytes, up to
+    /// four at a time. The passes depend on where the rows lie in the 128 bytes of the banks and on the distance of the
+    /// rows. Both are mostly the same when the instruction comes again, so the last count of each instruction is kept
+    /// with these two, and taken again while they match.
     fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
         let at = (base % 128, stride);
         let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
@@ -166,6 +171,7 @@ impl Machine<'_> {
         cost.ideal_wavefronts += counted.passes.ideal;
     }
 
+    /// Counts the rows of the matrices lane by lane, as those of an `ldmatrix`.
     fn count_rows(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
         let (rows, columns) = extent(t.part, t.shape);
         let (major, minor) = if t.column_major {
@@ -188,8 +194,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
-    /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
+    /// Executes `ldmatrix` or `stmatrix`. Lane 8 i + j gives the address of row j of matrix i. Lane l then holds
+    /// elements 2 (l % 4) and the next of row l / 4 (PTX ISA 9.7.15.5.15).
     fn matrices<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -271,7 +277,7 @@ impl Machine<'_> {
     }
 }
 
-/// Lane 4 r + c has elements (r, 2 c) and (r, 2 c + 1) (PTX ISA 9.7.15.5.17).
+/// Executes `movmatrix`: lane 4 r + c has elements (r, 2 c) and (r, 2 c + 1) (PTX ISA 9.7.15.5.17).
 fn transpose(regs: &mut Regs, d: u32, a: u32) {
     let from = regs.r32[a as usize].0;
     let element = |r: usize, c: usize| from[4 * r + c / 2] >> (16 * (c % 2)) & 0xffff;
@@ -281,7 +287,7 @@ fn transpose(regs: &mut Regs, d: u32, a: u32) {
     });
 }
 
-/// The bits of each element of a part. Where several lanes hold one, they hold the same.
+/// Collects the bits of each element of a part. If several lanes hold an element, they hold the same bits.
 #[inline(always)]
 fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], bits: &mut [u32; ROOM]) {
     let mask = u32::MAX >> (32 - elem.bits());
@@ -299,7 +305,7 @@ fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], bits: &mu
     }
 }
 
-/// As [`gather`], of halves.
+/// Does what [`gather`] does for elements of 16 bits, two of them in each register.
 #[inline(always)]
 fn gather_halves(regs: &Regs, places: &Places, registers: &[u32], bits: &mut [u16; ROOM]) {
     let lanes = places.lanes.min(LANES);
@@ -321,10 +327,9 @@ fn gather_halves(regs: &Regs, places: &Places, registers: &[u32], bits: &mut [u1
     }
 }
 
-/// The elements of a part.
+/// Decodes all elements of a part, the frequent formats without a call for each element.
 #[inline(always)]
 fn decode_all(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], values: &mut [f32]) {
-    // The frequent ones without a call.
     match elem {
         Elem::F16 => {
             let mut bits = [0_u16; ROOM];
@@ -349,7 +354,7 @@ fn decode_all(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], value
     }
 }
 
-/// Exact.
+/// Returns the value of an element as an f32, which holds every value of these formats exactly.
 #[inline(always)]
 pub fn decode(elem: Elem, bits: u32) -> f32 {
     match elem {
@@ -360,14 +365,14 @@ pub fn decode(elem: Elem, bits: u32) -> f32 {
         Elem::F32 => f32::from_bits(bits),
         Elem::E4m3 => e4m3_to_f32(bits),
         Elem::E5m2 => e5m2_to_f32(bits),
-        // Those are `mma_exact`'s.
+        // `mma_exact` multiplies these.
         Elem::F64 | Elem::S8 | Elem::U8 | Elem::S4 | Elem::U4 | Elem::B1 | Elem::S32 => 0.0,
     }
 }
 
-/// Rounds towards zero, but to infinity from 2^128 on. Nothing is left of the sign of what becomes zero: an H200 gives +0
-/// (2026-11-28, driver 580.159.04).
-/// No branches, so that lanes go through vector registers.
+/// Rounds towards zero, but to infinity from 2^128 on. Nothing is left of the sign of what becomes zero: an H200 gives
+/// +0 (2026-11-28, driver 580.159.04). There are no branches, so that the compiler can compute several results in one
+/// vector register.
 #[inline(always)]
 pub fn cut(x: f64) -> f32 {
     let near = x as f32;
@@ -375,7 +380,7 @@ pub fn cut(x: f64) -> f32 {
     f32::from_bits(near.to_bits() - u32::from(away)) + 0.0
 }
 
-/// The value that one instruction of the machine hands to the next.
+/// Replaces sums by what one instruction of the machine hands to the next: they are rounded to f16 or cut off to f32.
 #[inline(always)]
 fn hand_on(m: &Multiply, sums: &mut [f64]) {
     for x in sums {
@@ -386,6 +391,8 @@ fn hand_on(m: &Multiply, sums: &mut [f64]) {
     }
 }
 
+/// Adds the products to the sums, one instruction of the machine after the other (`isa::mma::groups`). Products of fp8
+/// are two such instructions, and their addend is added at the end.
 #[inline(always)]
 fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
     let (columns, depth) = (m.shape.n as usize, m.shape.k as usize);
@@ -399,7 +406,7 @@ fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
         }
         for (c, p) in sums.iter_mut().zip(product) {
             *c = match m.cd[1] {
-                // Exact: rounded where the result is written.
+                // This sum is exact. It is rounded where the result is written.
                 Elem::F16 => *c + *p,
                 _ => f64::from(*c as f32 + *p as f32),
             };
@@ -414,7 +421,7 @@ fn add_groups(m: &Multiply, sums: &mut [f64], products: &impl Products) {
     }
 }
 
-/// The factors, and the addend in the room of the sums.
+/// Decodes the operands. Returns the factors, and leaves the addend in `sums`.
 #[inline(always)]
 fn decode_operands<'a>(
     regs: &Regs,
@@ -438,7 +445,7 @@ fn decode_operands<'a>(
     }
 }
 
-/// Returns how `mma.sync` cuts off products of these. It computes fp8 as f16.
+/// Returns the precision of `mma.sync` for these factors. The machine computes fp8 as f16.
 #[inline(always)]
 fn precision(m: &Multiply) -> Precision {
     match m.ab[0] {
@@ -454,6 +461,7 @@ fn add_in_doubles(m: &Multiply, factors: Factors<f32>, sums: &mut [f64; ROOM]) {
     add_groups(m, &mut sums[..elements], &products);
 }
 
+/// Rounds the sums and writes them to the registers of D.
 #[inline(always)]
 fn put_result(regs: &mut Regs, m: &Multiply, sums: &[f64; ROOM]) {
     let elements = (m.shape.m * m.shape.n) as usize;

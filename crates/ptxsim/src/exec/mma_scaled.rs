@@ -1,7 +1,9 @@
-//! Products of numbers of 4, 6 and 8 bits, plain and with a scale for each block of a row of A and a column of B
-//! (PTX ISA, "mma", `.kind::f8f6f4`, and "Block Scaling for mma.sync"). Each product with its scales is exact. Their
-//! sum is one of f64, K ascending, and is rounded once: in which order a GPU adds, and what it keeps, is not
-//! specified, and has not been measured.
+//! Products of numbers of 4, 6 and 8 bits, plain and with a scale for each block of a row of A and a column of B (PTX
+//! ISA, "mma", `.kind::f8f6f4`, and "Block Scaling for mma.sync").
+//!
+//! Each product with its scales is exact. The sum is computed in f64, K ascending, and rounded once. The order in which
+//! a GPU adds, and the bits that it keeps, are not specified and have not been measured: no GPU of sm_100 or later has
+//! run these instructions for us. Results may therefore differ from hardware in their last bits.
 
 use super::state::*;
 use crate::isa::mma::*;
@@ -10,14 +12,15 @@ use crate::num::round::Round;
 use crate::regs::{ALL, LANES, Regs};
 use crate::report::*;
 
-/// Bits of a container of 8 that an element of 4 begins above: it lies in the middle.
+/// The bits of an 8-bit container that lie below an element of 4 bits, which is in the middle.
 const MIDDLE: u32 = 2;
 
-/// The register layout of elements of so many bits is that of integers.
+/// Returns the element of integers whose register layout elements of this number of bits have.
 fn place_as(bits: u32) -> Elem {
     if bits == 4 { Elem::U4 } else { Elem::U8 }
 }
 
+/// Returns the word of a lane that holds element `i` of a fragment, shifted so that the element is at its low end.
 fn held(regs: &Regs, registers: &[u32], per: u32, lane: u32, i: u32) -> u32 {
     let register = registers.get((i / per) as usize);
     let word = register.map_or(0, |r| regs.r32[*r as usize].0[lane as usize % LANES]);
@@ -41,21 +44,21 @@ impl Scale {
     fn decode(self, bits: u32) -> f64 {
         match self {
             Scale::Ue8m0 => ue8m0_to_f64(bits & 0xff),
-            // Without a sign.
+            // The sign bit is not part of the format.
             Scale::Ue4m3 => E4M3.decode(bits & 0x7f),
         }
     }
 }
 
 impl Scales {
-    /// The byte and the thread that a selector names; one for the whole warp.
+    /// Returns the byte and the thread that a selector names. They are the same for the whole warp.
     fn selected(&self, regs: &Regs, which: usize) -> (u32, u32) {
         let [byte, thread] = self.selectors[which].map(|r| regs.r32[r as usize].0[0] & 0xffff);
         (byte, thread)
     }
 
-    /// The scale of a block of a row of A or a column of B. Of each four lanes a pair holds those of A, one the rows of
-    /// the first half and the other those of the second; one lane holds those of B.
+    /// Returns the scale of a block of a row of A or a column of B. Two lanes of each four hold scales of A, one for
+    /// the rows of the first half and the other for those of the second. One lane of each four holds scales of B.
     fn scale(&self, regs: &Regs, which: usize, line: u32, block: u32) -> f64 {
         let (byte, thread) = self.selected(regs, which);
         let lane = match which {
@@ -68,7 +71,7 @@ impl Scales {
 }
 
 impl Scaled {
-    /// By lines (rows of A, columns of B): K elements each, scaled.
+    /// Returns the scaled elements of each line (row of A or column of B), K of them for each.
     fn lines(&self, regs: &Regs, which: usize) -> Vec<Vec<f64>> {
         let (part, registers, count) = match which {
             0 => (Part::A, &self.registers.a, 16),
@@ -96,6 +99,7 @@ impl Scaled {
         lines
     }
 
+    /// Computes the product and writes it to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let (rows, columns) = (self.lines(regs, 0), self.lines(regs, 1));
         let before = regs.clone();
@@ -127,7 +131,7 @@ impl Scaled {
 }
 
 impl Machine<'_> {
-    /// Selectors of scales are the same in all lanes, and within their range.
+    /// Faults if selectors of scales differ between lanes or are out of their range.
     pub fn check_selectors(&self, b: &BlockState, w: &Warp, m: &Mma, pc: u32) -> Run<()> {
         let Mma::Scaled(Scaled {
             scales: Some(scales),
@@ -190,7 +194,7 @@ mod tests {
         }
     }
 
-    /// 1 in each format, in its place of the container: 32 products of 1.
+    /// Multiplies 1 in each format, in its place of the container, by 1: a sum of 32 products.
     #[test]
     fn ones_of_every_format_in_their_containers() {
         use Narrow::*;
@@ -219,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Scales of all rows, columns and blocks differ: 2^(row) by 2^(-column), and by 2^block.
+    /// Gives different scales to all rows, columns and blocks: 2^(row) by 2^(-column), and by 2^block.
     #[test]
     fn each_block_has_the_scale_of_its_row_and_column() {
         for (container, k, blocks, byte) in [(8, 32, 1, 2), (4, 64, 2, 2), (4, 64, 4, 0)] {

@@ -1,19 +1,20 @@
-//! Sums of products as `mma_sums` defines them, for factors of at most 11 significant bits (all formats but f32 and f64)
+//! Adds up products as `mma_sums` defines it, for factors of at most 11 significant bits (all formats but f32 and f64)
 //! that are neither very large nor very small.
 //!
-//! Their products are exact in f32. They are scaled so that the bits to be kept lie before the point, and then fit an i32.
-//! A vector therefore holds eight products instead of four, and one instruction cuts off the rest of each.
+//! Their products have at most 22 bits and are exact in f32. They are scaled so that the bits to be kept lie before the
+//! point, and then fit an i32. A vector therefore holds eight products instead of four, and one instruction cuts off
+//! the rest of each. The test compares the results with those of `InDoubles`, bit for bit.
 
 use super::mma_sums::*;
 use crate::isa::mma::STRIP;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// Factors are 0, or their magnitude is at least this and less than its reciprocal. Products then lie where f32 has all of
-/// its bits, and so do the scales. All numbers of f16 and fp8 are in between.
+/// The smallest magnitude of a factor that is not 0. The largest is less than the reciprocal. Products then lie where
+/// f32 has all of its bits, and so do the scales. All numbers of f16 and fp8 are in between.
 const SMALLEST: f32 = f32::from_bits((127 - 40) << 23);
 
-/// It can only be made on processors with AVX2.
+/// A way to add products in f32 and i32. It can only be made on processors with AVX2.
 pub struct InSingles<'a> {
     values: Factors<'a, f32>,
     units: Derived<f32>,
@@ -50,7 +51,7 @@ impl Products for InSingles<'_> {
     }
 }
 
-/// Computes [`unit`] of an f32.
+/// Returns what [`unit`] returns, for an f32 and its exponent.
 #[inline(always)]
 fn unit_of_single(x: f32, least: f32) -> f32 {
     let unit = f32::from_bits(x.to_bits() & 0xff << 23).max(least);
@@ -79,8 +80,11 @@ fn integers(x: __m256i) -> [i32; STRIP] {
 }
 
 impl InSingles<'_> {
-    /// Adds to sums that f32 can hold. There are at most 16 columns of A of 16 bits or more: that many products, each smaller than
-    /// four times the largest unit and cut off 25 bits below it, stay below 2^31. 32 products of fp8 have room to spare.
+    /// Adds to sums that f32 can hold.
+    ///
+    /// The integers do not overflow. There are at most 16 columns of A of 16 bits or more: that many products, each
+    /// smaller than four times the largest unit and cut off 25 bits below it, stay below 2^31. `wgmma` adds 32 products
+    /// of fp8 at once, but keeps 13 bits of them.
     #[target_feature(enable = "avx2,fma,bmi2")]
     fn add(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>) {
         let (values, units) = (self.values, self.units.factors());
@@ -201,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        /// Bit for bit the sums of the definition.
+        /// Compares each sum with that of the definition, bit for bit.
         #[test]
         fn the_same_bits_as_in_doubles(
             halves in prop::collection::vec(half(), 512),

@@ -1,6 +1,6 @@
-//! Products whose fragments are not those of the other instructions: `mma.sp`, where of each four elements of
-//! a row of A two are given (PTX ISA 9.7.15.6), and `mma.m8n8k4` of f16, which is four products in one
-//! (9.7.15.5.1). Both are seldom, so that each element is computed by itself.
+//! Products whose fragments differ from those of the other instructions: `mma.sp`, where two of each four elements of a
+//! row of A are given (PTX ISA 9.7.15.6), and `mma.m8n8k4` of f16, which is four products in one (9.7.15.5.1). Both are
+//! seldom, so that each element is computed by itself.
 
 use super::mma_exact::number;
 use super::mma_run::{cut, decode};
@@ -10,7 +10,7 @@ use crate::num::narrow::F16;
 use crate::num::round::Round;
 use crate::regs::{LANES, Regs};
 
-/// Element `i` of a lane, in the registers of a fragment.
+/// Returns the word that holds element `i` of a lane, shifted so that the element is at its low end.
 fn bits(regs: &Regs, registers: &[u32], elem: Elem, lane: usize, i: u32) -> u32 {
     let per = elem.per_register();
     let register = registers.get((i / per) as usize);
@@ -22,7 +22,7 @@ fn elements(registers: &[u32], elem: Elem) -> u32 {
     registers.len() as u32 * elem.per_register()
 }
 
-/// The sum as the tensor cores add it up at once, as `mma_sums` does for many.
+/// Adds up one sum as the tensor cores do. `mma_sums` explains how, and does it for many sums at once.
 fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     let smallest = f64::from_bits((1023 - 126) << 52);
     let product = |(a, b): &(f64, f64)| unit(*a, least) * unit(*b, least);
@@ -38,7 +38,7 @@ fn sum(c: f64, terms: &[(f64, f64)], least: f64) -> f64 {
     sum + 0.0
 }
 
-/// The least exponent by which a factor's place is known.
+/// Returns the power of two of the smallest exponent that a factor can have.
 fn least(elem: Elem) -> f64 {
     let exponent = if elem == Elem::F16 { 14 } else { 126 };
     f64::from_bits((1023 - exponent) << 52)
@@ -51,7 +51,7 @@ fn encode(elem: Elem, x: f64) -> u32 {
     }
 }
 
-/// Writes a fragment of D; `of` gives an element's bits.
+/// Writes a fragment of D. `of` returns the bits of an element from its lane and its number.
 fn put(regs: &mut Regs, registers: &[u32], elem: Elem, of: impl Fn(usize, u32) -> u32) {
     let per = elem.per_register();
     for (n, &register) in registers.iter().enumerate() {
@@ -76,13 +76,14 @@ impl Sparse {
         columns * elem.bits() / Self::unit_bits(elem)
     }
 
-    /// Where in its row an element that A holds at column `at` stands.
+    /// Returns the column, in its row, of the element that A holds at column `at`.
     fn column(&self, regs: &Regs, row: u32, at: u32) -> u32 {
         let elem = self.ab[0];
         let (element, unit) = (elem.bits(), Self::unit_bits(elem));
         let (group, upper) = (row % 8 * 4, row / 8);
         let of = |lane: u32| u64::from(regs.r32[self.metadata as usize].0[lane as usize % LANES]);
-        // A row has as many bits as units to choose from. Those of 16 bits are two of the first kind.
+        // A row has as many bits of metadata as units to choose from. The metadata of 32 units of 16 bits lie as those
+        // of two rows of 16.
         let all = match (Self::units(elem, self.shape.k), unit) {
             (16, _) => of(group + self.selector) >> (16 * upper),
             (32, 16) => {
@@ -97,7 +98,7 @@ impl Sparse {
         ((first / 2 * 4 + chosen as u32) * unit + at * element % unit) / element
     }
 
-    /// For each row what A holds: column, and the element's bits.
+    /// Returns the elements that A holds of each row: the column and the bits.
     fn rows(&self, regs: &Regs) -> Vec<Vec<(usize, u32)>> {
         let mut rows = vec![vec![(0, 0); self.shape.k as usize / 2]; 16];
         for lane in 0..LANES as u32 {
@@ -111,7 +112,7 @@ impl Sparse {
         rows
     }
 
-    /// By columns: 8 of them.
+    /// Returns the bits of B, by its 8 columns.
     fn columns(&self, regs: &Regs) -> Vec<Vec<u32>> {
         let mut columns = vec![vec![0; self.shape.k as usize]; 8];
         for lane in 0..LANES as u32 {
@@ -124,6 +125,7 @@ impl Sparse {
         columns
     }
 
+    /// Computes the product and writes it to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let (rows, columns) = (self.rows(regs), self.columns(regs));
         let [a_elem, b_elem] = self.ab;
@@ -152,7 +154,7 @@ impl Sparse {
 }
 
 impl Quads {
-    /// Row and column of element `i` in a fragment of C or D.
+    /// Returns the row and the column of element `i` in a fragment of C or D.
     fn place(elem: Elem, lane: usize, i: u32) -> (u32, u32) {
         let (lane, upper) = (lane as u32, lane as u32 / 16 * 4);
         match elem {
@@ -161,9 +163,10 @@ impl Quads {
         }
     }
 
+    /// Computes the four products and writes them to the registers of D.
     pub fn compute(&self, regs: &mut Regs) {
         let before = regs.clone();
-        // The lane that holds an element along the one side, and the number of the element in it.
+        // Returns the lane that holds an element along the one side, and the number of the element in it.
         let held = |across: u32, along: u32, by_lane: bool| {
             if by_lane {
                 (across % 4 + across / 4 * 16, along)
@@ -183,7 +186,7 @@ impl Quads {
                 let b = held(column, k, self.layouts[1]);
                 (of(&self.registers.a, a), of(&self.registers.b, b))
             };
-            // C lies as its own type does.
+            // The fragment of C is laid out by its own type.
             let own =
                 |other: &(usize, u32)| Self::place(self.addend, other.0, other.1) == (row, column);
             let c = [first, first + 16]
@@ -197,7 +200,7 @@ impl Quads {
                         bits(&before, &self.registers.c, self.addend, lane, i),
                     )
                 });
-            // As ptxas does it: a rounding for each term, C last.
+            // ptxas makes f32 `fma` of it: a rounding for each term, C last (CALIBRATION.md).
             let add = |s: f32, (a, b): (f32, f32)| a.mul_add(b, s);
             super::float_ops::w((0..4).map(term).fold(0.0, add) + c)
         });

@@ -1,19 +1,32 @@
-//! Sums of products as the tensor cores of sm_90 add them up (`mma` in dev/proof finds no difference): each
-//! product and the addend is cut off 25 bits below the largest exponent among them (that of a product is the sum
-//! of its factors'), and what is left is added exactly.
+//! Adds up products as the tensor cores of sm_90 do: they align all terms to one exponent, cut them off there, and add
+//! what is left as integers.
 //!
-//! A sum of nothing but negative zeros is +0 on an H200 (measured on 2026-11-28, driver 580.159.04). The tensor cores seem to
-//! add integers, which have no negative zero. Each way of adding up therefore ends with `+ 0.0`, which changes no other sum.
+//! The terms of a sum are the addend and the products that one instruction of the machine adds to it. The exponent of a
+//! product is the sum of its factors' exponents, although the product of their fractions may lie one power of two
+//! higher. Let `e` be the largest exponent of all terms. Each term is truncated towards zero to a multiple of 2^(e -
+//! 25), and the truncated terms are added exactly. For example, 1, 2^-24, 2^-24 and 2^-26 have the sum 1 + 2^-23: the
+//! last term is cut off. The result is then truncated once more, to f32 (`mma_run::cut`), or rounded to f16. A format's
+//! smallest exponent stands for all of its subnormal numbers.
 //!
-//! [`InDoubles`] does so for all factors and on all processors. `InSingles` in `mma_singles` gives the same bits in less
-//! than half the time, for factors of middling size where the processor has AVX2.
+//! No document says any of this. The 25 bits, the exponent that is a sum of two, and the truncation are the rule that
+//! explains what hardware returned: `mma` in dev/proof computes 65,536 elements with each instruction on a GPU, of
+//! normal deviates, wild exponents and arbitrary bits, and found no difference on an H100 and an H200 (CALIBRATION.md).
+//! The rule is fitted to these two. A GPU of another generation may add otherwise.
+//!
+//! A sum of nothing but negative zeros is +0 on an H200 (measured on 2026-11-28, driver 580.159.04). The tensor cores
+//! seem to add integers, which have no negative zero. Each way of adding up therefore ends with `+ 0.0`, which changes
+//! no other sum.
+//!
+//! [`InDoubles`] works for all factors and on all processors. f64 has 53 bits, so that the truncated terms and their
+//! sum are exact in it. `InSingles` in `mma_singles` gives the same bits in less than half the time, for factors of
+//! middling size where the processor has AVX2.
 
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::isa::mma::STRIP;
 use std::ops::Range;
 
-/// How products of two formats are cut off.
+/// The exponents and the bits that decide where products of two formats are cut off.
 #[derive(Clone, Copy, Debug)]
 pub struct Precision {
     /// The exponents of the smallest units of factors in A and B.
@@ -35,7 +48,7 @@ impl Precision {
     };
 }
 
-/// Elements of the largest parts: 32 x 16, 16 x 32; never 32 x 32.
+/// The number of elements of the largest parts: 32 x 16 and 16 x 32. No part has 32 x 32.
 pub const ROOM: usize = 512;
 
 /// A number for each element of A, by rows, and of B, by rows within strips.
@@ -49,7 +62,7 @@ pub struct Factors<'a, T> {
 pub type Pair<'a, T> = (&'a [T], &'a [[T; STRIP]]);
 
 impl<'a, T> Factors<'a, T> {
-    /// The part of a row and a strip that stands for these columns of A.
+    /// Returns the factors of a row and of a strip for these columns of A.
     #[inline(always)]
     pub fn pair(
         self,
@@ -92,25 +105,26 @@ impl<T> Derived<T> {
 
 /// Something that adds products of A and B.
 pub trait Products {
-    /// Adds those of some columns of A, of `depth`, to `sums`, which have so many columns and are not rounded.
+    /// Adds the products of the columns `depths` of A to `sums`. A has `depth` columns, and the sums have `columns` and
+    /// are not rounded.
     fn add_to(&self, sums: &mut [f64], columns: usize, depth: usize, depths: &Range<usize>);
 }
 
-/// The power of two at or below `x`, but not below what the format's exponent can express; 0 for 0.
-/// Infinite for an infinity or a NaN.
+/// Returns the power of two at or below `x`, but not below `least`, the smallest that the format's exponent can
+/// express. Returns 0 for 0, and infinity for an infinity or a NaN.
 #[inline(always)]
 pub fn unit(x: f64, least: f64) -> f64 {
     let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
     if x == 0.0 { 0.0 } else { unit }
 }
 
-/// Neither all zeros nor with infinities or NaNs, which follow IEEE 754.
+/// Returns true if a sum can be cut off: it is neither all zeros nor has infinities or NaNs, which follow IEEE 754.
 #[inline(always)]
 pub fn is_usual(largest: f64, sum: f64) -> bool {
     largest.is_finite() & (largest > 0.0) & !sum.is_nan()
 }
 
-/// Factors of every format.
+/// A way to add products in f64, which takes factors of every format.
 pub struct InDoubles {
     values: Derived<f64>,
     units: Derived<f64>,
@@ -119,6 +133,7 @@ pub struct InDoubles {
 }
 
 impl InDoubles {
+    /// Derives what the sums need from the factors.
     #[inline(always)]
     pub fn new(values: Factors<f32>, precision: Precision) -> InDoubles {
         let unit_of = precision.least.map(|n| {
@@ -166,6 +181,8 @@ impl InDoubles {
     }
 }
 
+/// Adds the products of a row and a strip to eight sums. Scaling by `below / largest`, a power of two, puts the last
+/// bit that is kept at 1, so that `trunc` cuts off the rest.
 #[inline(always)]
 fn add_doubles(to: [f64; STRIP], values: Pair<f64>, units: Pair<f64>, below: f64) -> [f64; STRIP] {
     const LEAST: f64 = f64::from_bits((1023 - 126) << 52);

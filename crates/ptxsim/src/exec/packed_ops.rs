@@ -4,6 +4,7 @@
 
 use crate::alu::*;
 
+/// Computes the two halves of a word, each by itself.
 #[inline(always)]
 fn halves(a: u32, b: u32, of: impl Fn(u16, u16) -> u16) -> u32 {
     let half = |shift: u32| u32::from(of((a >> shift) as u16, (b >> shift) as u16)) << shift;
@@ -13,7 +14,7 @@ fn halves(a: u32, b: u32, of: impl Fn(u16, u16) -> u16) -> u32 {
 fn signed(a: u32, b: u32, of: impl Fn(i16, i16) -> i16) -> u32 {
     halves(a, b, |x, y| of(x as i16, y as i16) as u16)
 }
-/// Differences of the magnitude of unsigned elements of `BITS`.
+/// Returns the place and the magnitude of the difference of each pair of unsigned elements of `BITS`.
 #[inline(always)]
 fn differences<const BITS: u32>(a: u32, b: u32) -> impl Iterator<Item = (u32, u32)> {
     let mask = (1 << BITS) - 1;
@@ -33,7 +34,7 @@ ops! { Fn2
     MaxRelu(a: u32, b: u32) -> u32 { (a as i32).max(b as i32).max(0) as u32 }
 }
 ops! { Fn3
-    // All elements are written: nothing of c is left.
+    // All elements are written, so that nothing is left of c.
     AbsDiff2(a: u32, b: u32, c: u32) -> u32 { let _ = c; differences::<16>(a, b).fold(0, |d, (s, x)| d | x << s) }
     AbsDiff4(a: u32, b: u32, c: u32) -> u32 { let _ = c; differences::<8>(a, b).fold(0, |d, (s, x)| d | x << s) }
     AbsDiffAdd2(a: u32, b: u32, c: u32) -> u32 { differences::<16>(a, b).fold(c, |d, (_, x)| d.wrapping_add(x)) }
@@ -49,8 +50,7 @@ fn clamped<const BITS: u32, const SIGNED: bool>(x: u32) -> u32 {
     };
     (x as i32).clamp(least, largest) as u32 & ((1 << BITS) - 1)
 }
-/// cvt.pack.sat (PTX ISA 9.7.9.22): the first source above the second, and above both what there is of
-/// the third.
+/// `cvt.pack.sat` (PTX ISA 9.7.9.22): puts the first source above the second, and what fits of the third above both.
 pub struct Pack<const BITS: u32, const SIGNED: bool>;
 operation! { [const BITS: u32, const SIGNED: bool] Pack<BITS, SIGNED>, (a: u32, b: u32, c: u32) -> u32 {
     let clamped = clamped::<BITS, SIGNED>;
@@ -61,7 +61,7 @@ ops! { Fn2
     PackU16(a: u32, b: u32) -> u32 { clamped::<16, false>(a) << 16 | clamped::<16, false>(b) }
 }
 
-/// nvcc writes `.relu` behind the type, the ISA before it.
+/// Returns the operation with these words, if there is one. nvcc writes `.relu` behind the type, the ISA before it.
 pub fn lookup(words: &[&str]) -> Option<AluOp> {
     Some(match words {
         ["add", "u16x2" | "s16x2"] => op2::<Add>(),

@@ -1,16 +1,17 @@
-//! `printf`: the text that a call would write (C11 7.21.6.1, what CUDA takes of it).
+//! Writes the text of a call of `printf` (C11 7.21.6.1, as far as CUDA supports it).
 
 use super::state::*;
 use crate::isa::LOCAL_WINDOW;
 use crate::regs::lanes;
 use crate::report::MAX_PRINTED;
 
-/// Bytes of one text, and characters that a width or a precision may ask for.
+/// The number of bytes of one text, at most, and of characters that a width or a precision may ask for.
 const MAX_TEXT: usize = 4096;
 const MAX_WIDTH: usize = 512;
 
 impl Machine<'_> {
-    /// Local addresses of the pointers to the text and to the arguments.
+    /// Prints for one lane after the other. The numbers are local addresses of the pointers to the text and to the
+    /// arguments. The count of arguments goes to register `count`.
     pub fn print(
         &mut self,
         b: &BlockState,
@@ -46,6 +47,7 @@ impl Machine<'_> {
     }
 }
 
+/// The flags, the width and the precision of one conversion.
 #[derive(Default)]
 struct Spec {
     left: bool,
@@ -58,7 +60,8 @@ struct Spec {
     long: bool,
 }
 
-/// The text, and how many arguments it took. `argument`: bytes at an offset of the arguments.
+/// Returns the text, and the number of arguments that it took. `argument` returns the bytes at an offset of the
+/// arguments.
 fn format(
     text: &[u8],
     argument: impl Fn(u32, usize) -> u64,
@@ -191,7 +194,7 @@ fn format(
                     s.zero && v.is_finite(),
                 );
             }
-            // An unknown conversion is shown as it stands.
+            // An unknown conversion is printed unchanged.
             _ => {
                 let shown = rest.len() - tail.len();
                 out.push_str(&String::from_utf8_lossy(&rest[..shown]));
@@ -202,7 +205,7 @@ fn format(
     (out, used)
 }
 
-/// The number of a width or a precision, which may be an argument.
+/// Reads the number of a width or a precision, which may be an argument.
 fn number(
     c: &mut Option<u8>,
     next: &mut dyn FnMut() -> Option<u8>,
@@ -220,6 +223,7 @@ fn number(
     n
 }
 
+/// Returns the sign in front of a number.
 fn sign(s: &Spec, negative: bool) -> &'static str {
     match (negative, s.plus, s.space) {
         (true, _, _) => "-",
@@ -229,6 +233,7 @@ fn sign(s: &Spec, negative: bool) -> &'static str {
     }
 }
 
+/// Appends an integer, with its sign, prefix and least number of digits.
 fn integer(out: &mut String, s: &Spec, digits: &str, prefix: &str, negative: bool, signed: bool) {
     let least = s.precision.unwrap_or(1);
     let digits = match (digits, least) {
@@ -245,7 +250,7 @@ fn integer(out: &mut String, s: &Spec, digits: &str, prefix: &str, negative: boo
     );
 }
 
-/// `zeros`: between the start and the rest.
+/// Appends a text, padded to the width. With `zeros` the padding is zeros between `start` and `rest`.
 fn pad(out: &mut String, s: &Spec, start: &str, rest: &str, zeros: bool) {
     let missing = s.width.saturating_sub(start.len() + rest.chars().count());
     match (s.left, zeros) {
@@ -255,6 +260,7 @@ fn pad(out: &mut String, s: &Spec, start: &str, rest: &str, zeros: bool) {
     }
 }
 
+/// Returns the digits of a float without its sign, for `f`, `e` and `g`.
 fn float(v: f64, s: &Spec, kind: u8) -> String {
     if !v.is_finite() {
         return if v.is_nan() { "nan" } else { "inf" }.into();

@@ -1,5 +1,5 @@
-//! From which buffers an address was computed: the program is searched when an access has gone wrong, so that
-//! nothing is tracked while it runs.
+//! Finds the buffers from which an address was computed. The program is searched when an access has gone wrong, so that
+//! nothing is followed while it runs.
 
 use super::state::Machine;
 use crate::isa::Object;
@@ -7,12 +7,12 @@ use crate::isa::{Access, AddressSpace, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 
-/// More than this many buffers say nothing.
+/// The number of buffers that a message names, at most: more of them say nothing.
 const MOST_NAMED: usize = 3;
 
 impl Machine<'_> {
-    /// The buffers whose addresses went into the one that an instruction accesses, by their numbers: all that its
-    /// chain of definitions leads to. Empty where it leads out of the function, or to memory.
+    /// Returns the numbers of the buffers whose addresses went into the one that an instruction accesses: all that its
+    /// chain of definitions leads to. The set is empty if the chain leads out of the function, or to memory.
     pub fn computed_from(&self, instruction: u32) -> BTreeSet<usize> {
         let code = &self.program.code;
         let address = self
@@ -48,7 +48,7 @@ impl Machine<'_> {
         found
     }
 
-    /// The value of a kernel's parameter that this loads.
+    /// Returns the value of the parameter of the kernel that this loads.
     fn parameter(&self, access: &Access) -> Option<u64> {
         let at = self.program.constant(access.address)?;
         let at = usize::try_from(at.checked_add_signed(access.offset)?).ok()?;
@@ -56,8 +56,8 @@ impl Machine<'_> {
         (access.bytes() == 8).then(|| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 
-    /// Completes a message about an access outside all buffers: the buffers that its address was computed from. Empty
-    /// where none is known, where there are too many, or where it is only the nearest one.
+    /// Returns the end of a message about an access outside all buffers: the buffers that its address was computed
+    /// from. It is empty if none is known, if there are too many, or if it is only the nearest one.
     pub fn origin_of(&self, instruction: u32, address: u64) -> String {
         let nearest = self.memory.nearest(address);
         let from = self.computed_from(instruction);

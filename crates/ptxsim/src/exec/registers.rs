@@ -1,6 +1,6 @@
-//! Registers that the warps of a block hand on by `setmaxnreg` (PTX ISA, "setmaxnreg"): who asks for more waits until
-//! others have released as many. The launch gives each warp as many as ptxas found at entry, and the block none besides.
-//! Those of a warp that has ended do not come back: PTX ISA does not say that they do.
+//! Registers that the warps of a block hand on by `setmaxnreg` (PTX ISA, "setmaxnreg"). A warp that asks for more waits
+//! until others have released enough. The launch gives each warp the number that ptxas found at entry, and the block
+//! none besides. The registers of a warp that has ended do not come back: PTX ISA does not say that they do.
 
 use super::access::address::Site;
 use super::state::*;
@@ -9,10 +9,10 @@ use crate::regs::LANES;
 use crate::report::*;
 use model::FindingEvent;
 
-/// Registers of one thread in each warp.
+/// The registers that one thread of each warp has, and those that are free.
 #[derive(Default)]
 pub struct RegisterPool {
-    /// Registers that warps released and none has taken again.
+    /// The registers that warps have released and none has taken again.
     free: u32,
     warps: Vec<Held>,
 }
@@ -20,7 +20,7 @@ pub struct RegisterPool {
 #[derive(Clone, Copy)]
 struct Held {
     count: u32,
-    /// How often it has changed, and by which instruction last.
+    /// The number of times that it has changed, and the instruction that changed it last.
     changes: u32,
     instruction: u32,
 }
@@ -38,18 +38,19 @@ impl RegisterPool {
         }
     }
 
-    /// How many more there have to be, for a warp that asks for so many.
+    /// Returns the number of registers that are missing for a warp that asks for `count`.
     fn lacks(&self, warp: u32, count: u32) -> u32 {
         let held = self.warps.get(warp as usize);
         let more = held.map_or(0, |held| count.saturating_sub(held.count));
         more.saturating_sub(self.free)
     }
 
+    /// Returns true if a warp can have `count` registers a thread now.
     pub fn suffices(&self, warp: u32, count: u32) -> bool {
         self.lacks(warp, count) == 0
     }
 
-    /// As messages have it: what a warp waits for.
+    /// Describes in a message what a warp waits for.
     pub fn wait(&self, warp: u32, count: u32) -> String {
         let lacks = self.lacks(warp, count) * LANES as u32;
         let sum: u32 = self.warps.iter().map(|held| held.count).sum();
@@ -62,7 +63,7 @@ impl RegisterPool {
 }
 
 impl Machine<'_> {
-    /// False: the warp has to wait for others to release registers.
+    /// Executes `setmaxnreg`. Returns false if the warp has to wait for others to release registers.
     pub fn set_registers(
         &self,
         b: &mut BlockState,
@@ -71,7 +72,7 @@ impl Machine<'_> {
         s: Site,
     ) -> Run<bool> {
         let count = change.count;
-        // Then ptxas ignores the instruction.
+        // Without a number at entry, ptxas ignores the instruction.
         let Some(held) = b.registers.warps.get(w.index as usize).copied() else {
             return Ok(true);
         };
@@ -102,7 +103,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    /// At the end of a block: all warps of a warpgroup have to have done the same.
+    /// Reports, at the end of a block, a warpgroup whose warps have not all done the same.
     pub fn tell_uneven_registers(&mut self, b: &BlockState) {
         let mut uneven = Vec::new();
         for (group, warps) in b.registers.warps.chunks(4).enumerate() {

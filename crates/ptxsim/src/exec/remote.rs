@@ -11,7 +11,7 @@ use crate::regs::lanes;
 use crate::report::*;
 
 impl Machine<'_> {
-    /// `st.async` and `red.async`: the values go at once, and arrive when somebody waits for them.
+    /// Executes `st.async` and `red.async`. The values are read at once, and arrive when a thread waits for them.
     pub fn async_store<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -74,7 +74,8 @@ impl Machine<'_> {
         })
     }
 
-    /// Bytes are reported to an mbarrier of the block that they go to (PTX ISA 9.7.9.12 and 9.7.9.25.4).
+    /// Faults if bytes go to one block and are reported to an mbarrier of another one (PTX ISA 9.7.9.12 and
+    /// 9.7.9.25.4).
     pub fn same_block(
         &self,
         b: &BlockState,

@@ -1,13 +1,13 @@
-//! How the two accesses of a race follow one another, as far as the code tells it.
+//! Tells how the two accesses of a race follow one another, as far as the code shows it.
 //!
 //! Where a helper is called twice or a loop turns, accesses can race although a barrier stands between their lines: the
-//! barrier that is missing belongs between the two calls or turns. Two accesses that nothing orders lie on a way through the
-//! code without a barrier, unless they are in different branches. If each such way takes a jump back, one of them belongs to
-//! a later turn of the loop. An unrolled loop has copies of its lines instead of that jump: the code goes up to a line
-//! that has an earlier copy then, with a barrier behind that copy.
+//! barrier that is missing belongs between the two calls or turns. Two accesses that nothing orders lie on a way
+//! through the code without a barrier, unless they are in different branches. If each such way takes a jump back, one
+//! of them belongs to a later turn of the loop. An unrolled loop has copies of its lines instead of that jump: the code
+//! goes up to a line that has an earlier copy then, with a barrier behind that copy.
 //!
-//! Functions that are not inlined have no chain of calls, and only `bar` and `barrier.cluster.wait` count as barriers: such
-//! a race is reported without a turn or call. Nothing here decides whether there is a race.
+//! Functions that are not inlined have no chain of calls, and only `bar` and `barrier.cluster.wait` count as barriers:
+//! such a race is reported without a turn or call. Nothing here decides whether there is a race.
 
 use crate::isa::{Control, Inst, Op};
 use crate::program::Program;

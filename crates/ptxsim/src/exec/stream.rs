@@ -1,8 +1,8 @@
-//! Whether two accesses by lanes of one warp are of one instruction stream: then only lanes that part
+//! Tells whether two accesses by lanes of one warp belong to one instruction stream. If they do, only lanes that part
 //! without a branch can change their order, which a GPU may do and `__syncwarp()` forbids.
 //!
-//! They are not where the lanes have parted, or a branch of the program lets them; where another iteration
-//! of a loop may lie between; and where what is read decides a branch. In doubt they are not.
+//! They do not where the lanes have parted or a branch of the program lets them part, where another iteration of a loop
+//! may lie between them, and where a value that one of them reads decides a branch. In doubt they do not.
 
 use super::state::Warp;
 use crate::analysis::AnalysedProgram;
@@ -15,9 +15,9 @@ use std::cell::RefCell;
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     pub mask: u32,
-    /// They have all executed what they executed from this instruction on together.
+    /// The instruction from which on the lanes have executed everything together.
     since: u32,
-    /// Where they met last; none since they have been together.
+    /// The instruction at which they met last, if they have since they are together.
     met: Option<u32>,
     turned: Option<Turn>,
 }
@@ -32,7 +32,7 @@ impl Stream {
         }
     }
 
-    /// The lanes that run at `pc` now.
+    /// Notes the lanes that run at `pc` now. If they are others than before, they are together from here on.
     #[inline(always)]
     pub fn run(&mut self, mask: u32, pc: u32) {
         if self.mask != mask {
@@ -40,7 +40,7 @@ impl Stream {
         }
     }
 
-    /// They jump back.
+    /// Notes that the lanes jump back.
     #[inline(always)]
     pub fn turn(&mut self, from: u32, to: u32, epoch: u32) {
         self.since = self.since.min(to);
@@ -48,7 +48,7 @@ impl Stream {
         self.turned = Some(Turn { from, epoch, met });
     }
 
-    /// At a `__syncwarp()` or a barrier.
+    /// Notes that the lanes meet at a `__syncwarp()` or a barrier.
     #[inline(always)]
     pub fn meet(&mut self, pc: u32) {
         self.met = Some(pc);
@@ -59,16 +59,16 @@ impl Stream {
 #[derive(Clone, Copy, Debug)]
 pub struct Earlier {
     pub instruction: u32,
-    /// `None`: it is not known which.
+    /// The lanes that made it, or `None` if they are not known.
     pub lanes: Option<u32>,
     pub epoch: u32,
 }
 
-/// Judges accesses of one instruction of a warp.
+/// The state of a warp at one instruction, with which its accesses are judged.
 pub struct Streams<'a> {
     pub known: &'a Known<'a>,
     pub stream: Stream,
-    /// Lanes that the warp began with.
+    /// The lanes that the warp began with.
     pub began: u32,
     pub now: u32,
 }
@@ -87,7 +87,8 @@ impl<'a> Known<'a> {
 }
 
 impl Streams<'_> {
-    /// Why an earlier access and the present one are of different streams; `None`: they are of one.
+    /// Returns the reason for which an earlier access and the present one are of different streams, or `None` if they
+    /// are of one.
     #[cold]
     pub fn apart(&self, earlier: Earlier) -> Option<Apart> {
         let Stream {

@@ -1,5 +1,5 @@
-//! Boxes of tensors that bulk copies move (PTX ISA 5.5, "Tensors"): where the pieces of a box lie in shared and in
-//! global memory. What then becomes of them is as with any bulk copy.
+//! Finds the boxes of tensors that bulk copies move (PTX ISA 5.5, "Tensors"): the pieces of a box in shared and in
+//! global memory. `bulk` then copies them as any others.
 
 use super::access::LaneAccess;
 use super::access::address::{Site, addresses};
@@ -11,11 +11,12 @@ use crate::report::*;
 use crate::tensor_map::*;
 use model::{Boxes, Im2col, TensorMap};
 
-/// A box begins in shared memory at a multiple of so many bytes.
+/// The number of bytes of which the address of a box in shared memory is a multiple.
 pub const BOX_ALIGN: u32 = 128;
 
 impl Machine<'_> {
-    /// The box that a lane copies.
+    /// Returns the stretch of shared memory that a lane copies to or from, with the piece of the tensor that belongs to
+    /// each 16 bytes.
     pub fn find_box(
         &mut self,
         b: &BlockState,
@@ -38,7 +39,7 @@ impl Machine<'_> {
         self.check_start(b, w, s, &map, &start, write)?;
         let row = row_bytes(&map);
         let rows = rows(&map);
-        // More than there is shared memory, where it does not fit.
+        // A box that does not fit has more bytes than there is shared memory.
         let bytes = u32::try_from(row.saturating_mul(rows)).unwrap_or(u32::MAX);
         let size = b.shared.len();
         let all = [shared; LANES];
@@ -87,7 +88,7 @@ impl Machine<'_> {
         })
     }
 
-    /// As `check_start`, for a copy that brings pixels to a cache alone.
+    /// Checks the start of a copy that only brings pixels to a cache, as `check_start` does.
     pub fn check_prefetch(
         &self,
         b: &BlockState,
@@ -97,13 +98,13 @@ impl Machine<'_> {
     ) -> Run<()> {
         let (map, _) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
         match map.boxes {
-            // Nobody has looked at what a GPU says to the start of a tile.
+            // No GPU has been asked yet which starts of a tile it refuses.
             Boxes::Tiled(_) => Ok(()),
             Boxes::Im2col(_) => self.check_start(b, w, s, &map, &start_of(w, s, at), false),
         }
     }
 
-    /// An H100 takes these for no legal instruction (CALIBRATION.md).
+    /// Faults on a start of a box that is an illegal instruction on an H100 (CALIBRATION.md).
     fn check_start(
         &self,
         b: &BlockState,
@@ -151,8 +152,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The offsets that im2col adds to each pixel's place in space: 16 bits hold it for one dimension, for two, or for three. Larger ones
-    /// are cut off or spill over to the next dimension, as ptxas joins them (CALIBRATION.md).
+    /// Returns the offsets that im2col adds to each pixel's place in space. 16 bits hold the offsets of all dimensions
+    /// together: of one, of two, or of three. Larger offsets are cut off or spill over to the next dimension, as ptxas
+    /// joins them (CALIBRATION.md), and are a fault here.
     fn read_offsets(&self, b: &BlockState, w: &Warp, s: Site, registers: &[u32]) -> Run<Vec<i64>> {
         let lane = s.mask.trailing_zeros() as usize;
         let most = match registers.len() {
@@ -179,7 +181,7 @@ impl Machine<'_> {
         Ok(offsets)
     }
 
-    /// The tensor map of a lane's copy by so many coordinates, and where its tensor begins.
+    /// Returns the tensor map of a lane's copy by `coordinates` coordinates, and the address of its tensor.
     pub fn map_of_box(
         &self,
         b: &BlockState,
@@ -235,14 +237,14 @@ impl Machine<'_> {
     }
 }
 
-/// The coordinates that a lane's copy begins at.
+/// Returns the coordinates at which a lane's copy begins.
 fn start_of(w: &Warp, s: Site, registers: &[u32]) -> Vec<i64> {
     let lane = s.mask.trailing_zeros() as usize;
     let coordinate = |r: &u32| i64::from(w.regs.r32[*r as usize].0[lane] as i32);
     registers.iter().map(coordinate).collect()
 }
 
-/// Elements that a copy takes in each dimension of a box. Steps of the first one have no effect.
+/// Returns the number of elements that a copy takes in each dimension of a box. Steps of the first one have no effect.
 fn counts<'a>(map: &'a TensorMap, extents: &'a [u32]) -> impl Iterator<Item = u64> + 'a {
     extents
         .iter()
@@ -254,7 +256,7 @@ fn counts<'a>(map: &'a TensorMap, extents: &'a [u32]) -> impl Iterator<Item = u6
         })
 }
 
-/// Rows that a copy takes: lines of a tile, or pixels.
+/// Returns the number of rows that a copy takes: lines of a tile, or pixels.
 fn rows(map: &TensorMap) -> u64 {
     match &map.boxes {
         Boxes::Tiled(extents) => counts(map, extents).skip(1).product(),
@@ -283,7 +285,8 @@ fn lines_of_tile(map: &TensorMap, boxes: &Boxes, base: u64, start: &[i64]) -> Ve
     (0..rows(map)).map(line).collect()
 }
 
-/// As of a tile, for each pixel. Offsets move a pixel only once its place within the corners is found.
+/// Returns the address of element 0 of each pixel, or `None` for a pixel outside of the tensor. Offsets move a pixel
+/// only after its place within the corners is found.
 fn lines_of_pixels(
     map: &TensorMap,
     im2col: &Im2col,
@@ -293,6 +296,8 @@ fn lines_of_pixels(
 ) -> Vec<Option<u64>> {
     let mut at = start.get(1..).unwrap_or_default().to_vec();
     let mut lines = Vec::new();
+    // The next pixel is one step further in the first dimension of space. Behind the upper corner of a dimension the
+    // walk goes back to its lower corner, and on in the next dimension; behind the last one, to the next image.
     for _ in 0..im2col.pixels {
         let mut moved = at.clone();
         moved.iter_mut().zip(offsets).for_each(|(at, by)| *at += by);
@@ -327,8 +332,9 @@ fn line_at(map: &TensorMap, base: u64, at: &[i64]) -> Option<u64> {
     Some(address)
 }
 
-/// The part of a piece, `n` bytes into a row that begins at element `first`, that lies in the tensor: its address and
-/// which bytes. One that is written is written as a whole, also where the tensor ends in it (CALIBRATION.md).
+/// Returns the part that lies in the tensor of a piece `n` bytes into a row that begins at element `first`: its
+/// address, and which bytes of the piece. A piece that is written is written as a whole, also where the tensor ends in
+/// it (CALIBRATION.md).
 fn in_row(
     map: &TensorMap,
     line: u64,
@@ -352,6 +358,7 @@ fn in_row(
     })
 }
 
+/// Returns a piece of what elements outside of the tensor become: zeros, or NaNs.
 fn fill(map: &TensorMap) -> [u8; PIECE as usize] {
     let element = not_a_number(map.element).filter(|_| map.fills_nan);
     let element = element.unwrap_or(0).to_le_bytes();

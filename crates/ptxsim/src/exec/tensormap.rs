@@ -1,6 +1,7 @@
 //! Tensor maps that a kernel changes. Copies read a map by a proxy of its own: they see a change of a map in global
 //! memory only behind a `fence.proxy.tensormap::generic.acquire` of that map (PTX ISA, "Proxies"), by any thread of
-//! their block. Changes by `tensormap.replace` and `tensormap.cp_fenceproxy` are known; plain stores to a map are not.
+//! their block. Changes by `tensormap.replace` and `tensormap.cp_fenceproxy` are numbered, and a block keeps the number
+//! that it has acquired. Plain stores to a map are not seen.
 
 use super::access::address::{Site, addresses, split};
 use super::access::{LaneAccess, Observed, Target};
@@ -13,10 +14,10 @@ use model::{Dependent, FindingEvent};
 use std::collections::HashMap;
 
 const BYTES: u32 = MAP_BYTES as u32;
-/// A map begins at a multiple of so many bytes.
+/// The number of bytes of which the address of a map is a multiple.
 const MAP_ALIGN: u64 = 64;
 
-/// A change of a map: how many there were before it, and where it was made.
+/// The last change of a map: its number, and where it was made.
 #[derive(Clone, Copy)]
 pub struct MapChange {
     number: u32,
@@ -28,6 +29,7 @@ pub struct MapChange {
 pub type MapChanges = HashMap<u64, MapChange>;
 
 impl Machine<'_> {
+    /// Executes `tensormap.replace`, for one lane after the other.
     pub fn replace_field<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -64,7 +66,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// From shared to global memory, by a whole warp as one.
+    /// Executes `tensormap.cp_fenceproxy`: copies a map from shared to global memory, by a whole warp as one.
     pub fn publish_map<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -91,6 +93,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Checks an access to a map in shared memory.
     fn map_in_shared<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -103,7 +106,7 @@ impl Machine<'_> {
         Ok(self.observe_shared::<CHECKS>(b, w, None, x))
     }
 
-    /// Where a map may begin.
+    /// Faults if a map does not begin at a multiple of [`MAP_ALIGN`].
     pub fn at_map(&self, b: &BlockState, w: &Warp, s: Site, address: u64) -> Run<()> {
         if address.is_multiple_of(MAP_ALIGN) {
             return Ok(());
@@ -113,7 +116,7 @@ impl Machine<'_> {
         self.fault(FaultKind::Misaligned, at, &what)
     }
 
-    /// The allocation and the offset of a map that is about to be changed.
+    /// Checks a change of a map in global memory and notes it. Returns the allocation and the offset of the map.
     fn map_in_global<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
@@ -144,6 +147,7 @@ impl Machine<'_> {
         Ok((i, at, seen))
     }
 
+    /// Notes that a block sees the changes of a map so far.
     pub fn acquire_map(&self, b: &mut BlockState, w: &Warp, place: &BulkPlace, mask: u32) {
         let all = addresses(&w.regs, place.address, place.offset);
         for lane in lanes(mask) {
@@ -153,7 +157,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A copy reads the map at an address of global memory.
+    /// Reports a copy that reads a map whose last change its block has not acquired.
     pub fn check_map(&mut self, b: &BlockState, w: &Warp, s: Site, address: u64) {
         let Some(change) = self.map_changes.get(&address).copied() else {
             return;

@@ -1,10 +1,10 @@
-//! Arithmetic as a vector of lanes and lane by lane.
+//! Tests that arithmetic as a vector of lanes gives the same results as lane by lane.
 
 use super::{float_ops, half_ops, int_ops};
 use crate::alu::{BASE_ONLY, Fn3, each3, has_v3, op3};
 use crate::regs::{Block, LANES, Regs};
 
-/// The same operation as a vector and lane by lane, over bits of every kind.
+/// Runs an operation as a vector and lane by lane, over bits of every kind, and compares the two.
 fn same3<O: Fn3<A = u32, B = u32, C = u32, D = u32>>() {
     let mut x = 1_u32;
     let mut bits = |special: usize| {
@@ -69,8 +69,8 @@ fn lanes_outside_the_mask_keep_their_values() {
     assert_eq!(regs.r32[0].0[..4], [5, 0, 5, 0]);
 }
 
-/// A launch over buffers of bytes that are finite numbers in every format, and what the buffers
-/// hold then.
+/// Runs a launch over buffers of bytes that are finite numbers in every format. Returns its report, and what the
+/// buffers hold then.
 fn launched(name: &str, pointers: usize, ints: &[i32], grid: [u32; 3], shared: u32) -> String {
     let path = format!("{}/tests/fixtures/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
     let module = crate::Module::load(&std::fs::read_to_string(path).unwrap()).unwrap();

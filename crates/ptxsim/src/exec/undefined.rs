@@ -1,18 +1,29 @@
-//! Values that nothing wrote, followed as memory checkers of CPUs do: reading them is no fault, using them
-//! is. Bits of registers are undefined until they get a value; bytes of memory are (`memory::Known`).
+//! Values that nothing wrote, followed as memory checkers of CPUs do: reading them is no fault, using them is. A bit of
+//! a register is undefined until it gets a value, and so is a byte of memory (`memory::Known`).
 //!
-//! A bit of a result is undefined if it depends on undefined bits of the operands. That is tried, not derived:
-//! the operation runs with several fillings of them, and what differs is undefined. So a bit that a mask
-//! takes away, a half of a pair and a value that a select drops are kept apart, whatever the operation.
-//! A filling that makes no difference can be missed; none is invented.
+//! A bit of a result is undefined if it depends on undefined bits of the operands. No rule for each operation says
+//! whether it does. Instead the operation is tried: it runs once with the bits that the registers happen to hold, and
+//! then up to [`FILLINGS`] times with other values in the undefined bits ([`filling`]). A bit of the result that
+//! differs from the first run in any trial is undefined. In this way a bit that a mask takes away, a half of a pair and
+//! a value that a select drops are told apart from the others, whatever the operation.
 //!
-//! It *matters* where it decides what is done (a branch, a guard, members, counts), where memory is
-//! accessed, what an atomic does, and what global memory holds when the launch has ended. A function that
-//! calls itself takes back registers that are taken for defined.
+//! The trials can miss a dependence, if no filling makes a difference: a comparison may come out differently for a few
+//! values only, and none of these be tried. The fillings are chosen against the frequent cases. All zeros and all ones
+//! decide `and`, `or` and unsigned limits, the other operand and its complement decide equality, large numbers of
+//! either sign decide comparisons of floats, and four values that look random do the rest.
 //!
-//! Nothing of this runs in a warp whose registers are all defined. Following undefined values is slow, so
-//! those of a source line that is known to be at fault are followed for a while only: the report has the
-//! finding, and its count is a lower bound.
+//! Within one operation no dependence is invented, because each trial is a possible run. Between operations one can be:
+//! each register is filled by itself, so that the difference of two copies of one undefined value counts as undefined,
+//! although it is 0.
+//!
+//! An undefined value *matters* where it decides what is done (a branch, a guard, members, counts), where it is an
+//! address, where an atomic is given it, and where global memory holds it when the launch has ended. There it is
+//! reported, and the register counts as defined from then on. A function that calls itself takes back registers that
+//! are taken for defined.
+//!
+//! None of this runs in a warp whose registers are all defined: `Warp::undefined` is `None` there. Following undefined
+//! values is slow, so those of a source line that is known to be at fault are followed for a while only ([`Followed`]):
+//! the report has the finding, and its count is a lower bound.
 
 use super::state::*;
 use crate::isa::*;
@@ -21,9 +32,10 @@ use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 use model::{Dependent, FindingEvent, MemoryPlace};
 
-/// A bit for each of 32 lanes; for a predicate the lowest bit.
+/// The bits of one register in each of 32 lanes. A predicate is the lowest bit.
 type Bits = [u64; LANES];
 
+/// The undefined bits of one register, and the access that one of them came from.
 #[derive(Clone)]
 struct Marked {
     bits: Bits,
@@ -33,9 +45,9 @@ struct Marked {
 /// Undefined bits of a warp's registers.
 #[derive(Clone, Default)]
 pub struct Undefined {
-    /// By class and number: looked at for each operand.
+    /// By class and number of the register, because each operand is looked up.
     marked: [Vec<Option<Box<Marked>>>; 3],
-    /// How many there are.
+    /// The number of registers with undefined bits.
     count: usize,
 }
 
@@ -49,13 +61,14 @@ impl Undefined {
         self.bits(register).is_some()
     }
 
-    /// Undefined bits of each lane; none where the register is defined.
+    /// Returns the undefined bits of each lane, or `None` if the register is defined in all lanes.
     #[inline(always)]
     fn bits(&self, (class, number): Register) -> Option<&Marked> {
         let of_class = &self.marked[class as usize];
         of_class.get(number as usize)?.as_deref()
     }
 
+    /// Replaces the undefined bits of a register, and forgets the register if there are none.
     fn put(&mut self, (class, number): Register, bits: Bits, origin: Origin) {
         let of_class = &mut self.marked[class as usize];
         let at = number as usize;
@@ -78,7 +91,7 @@ impl Undefined {
         }
     }
 
-    /// The lanes get values.
+    /// Marks a register as defined in the lanes of `mask`.
     fn clear(&mut self, register: Register, mask: u32) {
         let Some(marked) = self.bits(register) else {
             return;
@@ -88,6 +101,7 @@ impl Undefined {
         self.put(register, bits, origin);
     }
 
+    /// Marks more bits of a register as undefined in one lane. The origin that is known first stays.
     fn add(&mut self, register: Register, lane: usize, more: u64, origin: Origin) {
         let old = self.bits(register);
         let (mut bits, origin) = old.map_or(([0; LANES], origin), |m| (m.bits, m.origin));
@@ -125,10 +139,12 @@ fn all_bits(class: Class) -> u64 {
     }
 }
 
-/// How undefined bits are filled: with what decides comparisons and sums one way and the other. Large
-/// numbers of either sign in all formats are among them, and what the other operand holds.
+/// The number of trials, each with other values in the undefined bits.
 const FILLINGS: u32 = 10;
 
+/// Returns the value of a register in trial `n`. `other` is what the next operand of the operation holds. Large numbers
+/// of either sign in all float formats are among the values, as are zeros, ones, and values that depend on the register
+/// and the lane alone, so that every run is the same.
 fn filling(n: u32, register: Register, lane: usize, other: u64) -> u64 {
     match n {
         0 => 0,
@@ -146,7 +162,7 @@ fn filling(n: u32, register: Register, lane: usize, other: u64) -> u64 {
     }
 }
 
-/// Registers that an operation reads and writes.
+/// The registers that an operation reads and writes, each once.
 struct Operands {
     reads: Vec<Register>,
     writes: Vec<Register>,
@@ -164,8 +180,10 @@ impl Operands {
     }
 }
 
-/// Runs an operation; the bits of its results that depend on undefined bits are undefined afterwards, in the lanes of
-/// `mask`.
+/// Runs an operation, and marks the bits of its results in the lanes of `mask` that depend on undefined bits of its
+/// operands.
+///
+/// The registers end up as the first run left them. The trials only show what differs.
 fn try_fillings(
     regs: &mut Regs,
     undefined: &mut Undefined,
@@ -188,7 +206,7 @@ fn try_fillings(
     for n in 0..FILLINGS {
         for (i, register) in o.reads.iter().enumerate() {
             let Some(Marked { bits, .. }) = undefined.bits(*register) else {
-                // An operand may be the result as well.
+                // The operand may be the result as well, and then holds the result of the trial before.
                 if o.writes.contains(register) {
                     set(regs, *register, &held[i]);
                 }
@@ -232,24 +250,30 @@ fn try_fillings(
 /// The known facts on the undefined values of one source line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Followed {
+    /// The number of operations that were tried.
     tries: u32,
+    /// True if a finding names a value of the line.
     told: bool,
-    /// Stores to global memory.
+    /// The number of stores of such values to global memory.
     pub left: u32,
 }
 
-/// Operations that are tried on undefined values of one line, once it is known to be at fault, and stores
-/// of those that make it so.
+/// The number of operations that are tried on undefined values of one line. Beyond it they are followed no more, if the
+/// line is known to be at fault.
 const MOST_TRIES: u32 = 4_000;
+/// The number of stores to global memory that show that a line is at fault, although nothing is reported before the
+/// launch ends.
 const STORES_TOLD: u32 = 500;
 
 impl Followed {
+    /// Returns true if values of the line are followed no more, because the line is known to be at fault.
     pub fn is_enough(&self) -> bool {
         self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
     }
 }
 
 impl Machine<'_> {
+    /// Returns the facts on the source line of the instruction that read the value first.
     pub fn followed(&mut self, origin: Origin) -> &mut Followed {
         let inst = self.program.code.get(origin.instruction as usize);
         let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
@@ -257,7 +281,7 @@ impl Machine<'_> {
         self.followed.entry(line).or_default()
     }
 
-    /// Undefined bytes at a place, as they come into a register.
+    /// Marks the registers of a load by the undefined bytes at its place: extended by the sign where the load is.
     pub fn read_undefined(
         &mut self,
         w: &mut Warp,
@@ -291,7 +315,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The undefined bytes that a lane stores by an access, and where they came from.
+    /// Returns the undefined bytes that a lane stores by an access, and their origin.
     pub fn stored_undefined(w: &Warp, access: &Access, lane: usize) -> Option<Missing> {
         let undefined = w.undefined.as_ref()?;
         let (mut bytes, mut origin) = (0_u32, None);
@@ -308,7 +332,7 @@ impl Machine<'_> {
         origin.map(|origin| (bytes, origin))
     }
 
-    /// Whether a store has to look at what it stores.
+    /// Returns true if a register that the access stores has undefined bits in some lane.
     #[inline(always)]
     pub fn may_store_undefined(w: &Warp, access: &Access) -> bool {
         w.undefined
@@ -316,7 +340,8 @@ impl Machine<'_> {
             .is_some_and(|u| access.registers.iter().any(|r| u.has(*r)))
     }
 
-    /// Undefined bits of one register of 32 bits move to another, in all lanes.
+    /// Moves the undefined bits of one register of 32 bits to another, in all lanes, shifted to the left by `shift`
+    /// bits, or to the right if it is negative. With `merge`, the bits that the register has already stay undefined.
     pub fn move_undefined(w: &mut Warp, to: u32, from: u32, shift: i32, merge: bool) {
         let Some(undefined) = &mut w.undefined else {
             return;
@@ -332,25 +357,26 @@ impl Machine<'_> {
         undefined.put((Class::R32, to), std::array::from_fn(bits), origin);
     }
 
-    /// Undefined bits of half an element of a fragment.
+    /// Marks bits of one lane of a 32-bit register as undefined.
     pub fn add_undefined(w: &mut Warp, register: u32, lane: usize, bits: u64, origin: Origin) {
         let undefined = w.undefined.get_or_insert_default();
         undefined.add((Class::R32, register), lane, bits, origin);
     }
 
-    /// All bits of a register of 32 have values.
+    /// Marks a 32-bit register as defined in all lanes.
     pub fn clear_undefined(w: &mut Warp, register: u32) {
         if let Some(undefined) = &mut w.undefined {
             undefined.clear((Class::R32, register), u32::MAX);
         }
     }
 
+    /// Returns the undefined bits of one lane of a 32-bit register, if the register has any, and their origin.
     pub fn undefined_bits(w: &Warp, register: u32, lane: usize) -> Option<(u64, Origin)> {
         let marked = w.undefined.as_ref()?.bits((Class::R32, register))?;
         Some((marked.bits[lane], marked.origin))
     }
 
-    /// An exchange or a product, whose operands may be undefined in some bits.
+    /// Runs an exchange between lanes or a product, whose operands may have undefined bits.
     pub fn with_undefined(
         &mut self,
         w: &mut Warp,
@@ -368,7 +394,7 @@ impl Machine<'_> {
         w.undefined = (!undefined.is_empty()).then_some(undefined);
     }
 
-    /// Counts that an operation is tried; whether the line of what is undefined is known well enough.
+    /// Counts that an operation is tried. Returns true if the line of its undefined operand is followed no more.
     fn followed_among(&mut self, undefined: &Undefined, inst: &Inst) -> bool {
         let mut origin = None;
         inst.registers(|_, r| origin = origin.or(undefined.bits(r).map(|m| m.origin)));
@@ -379,7 +405,8 @@ impl Machine<'_> {
         })
     }
 
-    /// Arithmetic of a warp with undefined bits.
+    /// Runs arithmetic of a warp that has undefined bits. `now` has the lanes that come to the instruction, and `mask`
+    /// those that execute it.
     pub fn alu_undefined(&mut self, w: &mut Warp, inst: &Inst, now: u32, mask: u32) {
         let Op::Alu(op) = &inst.op else { return };
         let Some(undefined) = &mut w.undefined else {
@@ -401,7 +428,7 @@ impl Machine<'_> {
         try_fillings(&mut w.regs, undefined, &Operands::new(inst), mask, |regs| {
             op.run(regs, &inst.o, mask);
         });
-        // Nobody knows whether it was executed.
+        // Where the guard is undefined, the result is the new value or the old one.
         if let (Some(open), Some(&class)) = (open, op.classes().first()) {
             for l in lanes(now).filter(|l| open.bits[*l] != 0) {
                 undefined.add((class, inst.o[0]), l, all_bits(class), open.origin);
@@ -412,8 +439,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Before anything but arithmetic: reports what depends on undefined bits, and takes it for defined from
-    /// there on. `now`: lanes that come here; `mask`: those that execute it.
+    /// Reports what depends on undefined bits in any instruction but arithmetic, before it is executed, and marks these
+    /// bits as defined from there on. `now` has the lanes that come to the instruction, and `mask` those that execute
+    /// it.
     pub fn before_undefined(
         &mut self,
         b: &BlockState,
@@ -439,7 +467,7 @@ impl Machine<'_> {
             let what = match how {
                 Use::Control if guard == Some(register) => match facts.control {
                     Control::Branch(_) => Dependent::Branch,
-                    // Its result is undefined (below).
+                    // A load with an undefined guard has an undefined result, which is marked below.
                     Control::Next if facts.only_reads() => return,
                     Control::Next
                     | Control::Table(_)
@@ -462,7 +490,7 @@ impl Machine<'_> {
             let at = At::lane(b, w, pc, open.trailing_zeros());
             self.depends(at, origin, what);
         }
-        // Exchanges and products look at what they were given; all others have values now.
+        // Exchanges and products look at their operands themselves. The results of all others have values now.
         if facts.values != Values::Compute {
             let open = guard.and_then(|g| undefined.bits(g)).cloned();
             inst.registers(|how, register| {
@@ -480,7 +508,7 @@ impl Machine<'_> {
         w.undefined = (!undefined.is_empty()).then_some(undefined);
     }
 
-    /// Tells of something that depends on an undefined value.
+    /// Reports something that depends on an undefined value.
     #[cold]
     pub fn depends(&mut self, at: At, origin: Origin, dependent: Dependent) {
         self.followed(origin).told = true;

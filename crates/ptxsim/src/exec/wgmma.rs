@@ -1,14 +1,18 @@
 //! `wgmma`: products of a warpgroup from shared memory, while it does something else (PTX ISA 9.7.16).
 //!
-//! Each warp computes its 16 rows by itself, when it comes to the instruction: that needs nothing of the other three.
-//! Shared memory is read then, and may be read until a `wgmma.wait_group` of one of the four has waited for the product
-//! (`warpgroup`). The sums come into the registers of a warp at its own, and not before. In between, these are findings: an access to registers of the sums, a
-//! write to registers of A, and a write to shared memory that is multiplied. So is a product of registers that
-//! something has accessed since the last `wgmma.fence`, or of memory that no `fence.proxy.async` has handed on.
+//! Each warp computes its 16 rows by itself when it comes to the instruction, which needs nothing of the other three. A
+//! warp's sums are computed at once, but kept apart from its registers until the warp's own `wgmma.wait_group`: code
+//! that reads a register too early gets its old value. Shared memory is read at the instruction, and counts as being
+//! read until a `wgmma.wait_group` of one of the four warps has waited for the product (`warpgroup`).
 //!
-//! A product of f16, bf16 or tf32 is cut off as one of `mma.sync` is (`mma_sums`), all columns of A in one go. One of
-//! fp8 keeps fewer bits: 13 below the largest exponent, and 13 of the fraction of an f32. The results are those of an
-//! H200 to the bit (CALIBRATION.md).
+//! These are findings in between: an access to registers of the sums, a write to registers of A, and a write to shared
+//! memory that is multiplied. Two more are found when a product begins: registers that something has accessed since the
+//! last `wgmma.fence`, and memory that no `fence.proxy.async` has handed on. Fences are counted, and each register
+//! keeps the count at its last access, so that an access is unfenced if the two counts are equal.
+//!
+//! A product of f16, bf16 or tf32 is cut off as one of `mma.sync` is (`mma_sums`), all columns of A in one go. A
+//! product of fp8 keeps fewer bits: 13 below the largest exponent, and 13 of the fraction of an f32. This rule, too, is
+//! fitted to what hardware returned: the results are those of an H200 to the bit (CALIBRATION.md).
 
 use super::access::address::Site;
 use super::access::{LaneAccess, Target};
@@ -35,22 +39,24 @@ use crate::tensor_map::exchange_pieces;
 use model::Clash;
 use std::collections::VecDeque;
 
-/// Bytes that lie side by side whatever the layout.
+/// The number of bytes that lie side by side in every layout.
 const PIECE: u32 = 16;
 const WARPS_OF_GROUP: u32 = 4;
-/// Bits of a sum of fp8 that are kept below the largest exponent.
+/// The number of bits of a sum of fp8 that are kept below the largest exponent.
 const KEPT_OF_BYTES: u32 = 13;
-/// The sign, the exponent and 13 bits of the fraction of f32: all that a sum of fp8 has.
+/// A mask of the sign, the exponent and 13 bits of the fraction of an f32: all that a sum of fp8 has.
 const FRACTION_OF_BYTES: u32 = u32::MAX << 10;
 
 /// The products that a warp has under way.
 #[derive(Default)]
 pub struct AsyncProducts {
-    /// By 32-bit register; none before the first product.
+    /// The state of each 32-bit register. It is empty before the first product.
     registers: Vec<Fragment>,
+    /// The number of `wgmma.fence` that the warp has executed.
     fences: u32,
+    /// The products since the last `wgmma.commit_group`.
     open: Vec<Product>,
-    /// All that these read. The warpgroup has that of committed ones.
+    /// The memory that the open products read. The warpgroup has the reads of committed ones (`warpgroup`).
     reads: Vec<BulkRead>,
     committed: VecDeque<Vec<Product>>,
 }
@@ -59,17 +65,17 @@ struct Product {
     instruction: u32,
 }
 
-/// A register of a product.
+/// The state of one register that products add to or multiply.
 #[derive(Clone, Default)]
 struct Fragment {
-    /// Products under way that add to it, and that multiply it.
+    /// The number of products under way that add to it, and of those that multiply it.
     adding: u32,
     multiplying: u32,
-    /// The last of them.
+    /// The instruction of the last of these products.
     product: u32,
-    /// The sums to come.
+    /// The sums that the register gets once the products are waited for.
     sums: Option<Box<[u32; LANES]>>,
-    /// Bits of these that are undefined, if any.
+    /// The undefined bits of these sums, if any: lane, bits, and origin.
     undefined: Vec<(usize, u64, Origin)>,
     /// The instruction that accessed it last, and the number of fences before that.
     accessed: Option<(u32, u32)>,
@@ -79,7 +85,7 @@ struct Fragment {
 
 /// A part of a product that lies in shared memory.
 struct Matrix {
-    /// Lines (rows of A, columns of B) by K.
+    /// The bits of the elements, by lines (rows of A, columns of B) of `depth` elements.
     values: Vec<u32>,
     depth: usize,
     /// The first undefined value of each line.
@@ -91,14 +97,14 @@ struct Tile {
     lines: std::ops::Range<u32>,
     depth: usize,
     transposed: bool,
-    /// Its pieces, in the order of the lines along which elements lie side by side.
+    /// The addresses of its pieces, in the order of the lines along which elements lie side by side.
     places: Vec<u32>,
     /// The pieces in the order of their addresses, those side by side joined: address and bytes.
     stretches: Vec<(u32, u32)>,
 }
 
 impl Matrix {
-    /// Returns its elements as numbers, with the sign that the instruction gives to the first or second operand.
+    /// Returns the elements as numbers, with the sign that the instruction gives to the first or second operand.
     #[inline(always)]
     fn decoded(&self, m: &Wgmma, operand: usize) -> Vec<f32> {
         let sign = if m.negated[operand] { -1.0 } else { 1.0 };
@@ -150,8 +156,8 @@ fn place_of_sum(lane: usize, i: usize) -> (usize, usize) {
 }
 
 impl Machine<'_> {
-    /// Each warp reads its rows of A, and one of them B for all. Eight lines of 16 bytes are a pass: in whichever swizzle, they
-    /// lie in different banks.
+    /// Counts the passes through shared memory. Each warp reads its rows of A, and one of the four reads B for all.
+    /// Eight lines of 16 bytes are a pass, because every swizzle puts them in different banks.
     fn count_wgmma(&mut self, w: &Warp, m: &Wgmma, s: Site) {
         const PASS: u32 = 128;
         let a = match m.a {
@@ -172,6 +178,7 @@ impl Machine<'_> {
         );
     }
 
+    /// Begins a product: reads its operands, checks the registers, and computes the sums to come.
     pub fn wgmma<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -213,7 +220,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// 16 rows of A, laid out as in `mma.sync`.
+    /// Returns the 16 rows of A that registers hold, laid out as in `mma.sync`.
     fn in_registers(&self, w: &Warp, elem: Elem, registers: &[u32]) -> Matrix {
         let depth = (DEPTH_BYTES * 8 / elem.bits()) as usize;
         let mut values = vec![0; ROWS as usize * depth];
@@ -241,7 +248,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the places of the part that a descriptor describes.
+    /// Returns the places of the part that a descriptor describes. Faults if lanes give different descriptors, or if a
+    /// place is outside of shared memory.
     fn find_tile<const CHECKS: bool>(
         &mut self,
         b: &BlockState,
@@ -270,7 +278,7 @@ impl Machine<'_> {
         let each = PIECE / bytes;
         let depth = (DEPTH_BYTES / bytes) as usize;
         let mut places = Vec::with_capacity(lines.len() * 2);
-        // Elements lie side by side along `along`, which `across` is not.
+        // Elements lie side by side along `along`, and lines follow one another along `across`.
         let (along, across) = if transposed {
             (lines.clone(), 0..depth as u32)
         } else {
@@ -357,7 +365,7 @@ impl Machine<'_> {
         let Some(seen) = seen else { return matrix };
         let bytes = (elem.bits() / 8) as usize;
         let each = PIECE as usize / bytes;
-        // Pieces of a line of `along`.
+        // The number of pieces that one line has.
         let along = if tile.transposed { count } else { depth } / each;
         for (number, &at) in tile.places.iter().enumerate() {
             let at = at as usize;
@@ -425,7 +433,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Before any other instruction that has a register of some product among its own.
+    /// Checks any other instruction that names a register of some product, before it is executed. Notes its accesses,
+    /// and reports those that come while a product is under way.
     pub fn touch_fragments(&mut self, b: &BlockState, w: &mut Warp, inst: &Inst, s: Site) {
         if s.mask == 0 {
             return;
@@ -449,6 +458,8 @@ impl Machine<'_> {
         });
     }
 
+    /// Computes the sums to come from the operands and from the sums that the registers hold or will hold, and follows
+    /// undefined bits into them.
     fn begin_sums(&mut self, w: &mut Warp, m: &Wgmma, a: &Matrix, b: &Matrix, pc: u32) {
         let adds = w.regs.pred[m.adds as usize];
         let held: Vec<[u32; LANES]> =
@@ -516,10 +527,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Executes `wgmma.fence`: products from here on may use registers that were accessed before.
     pub fn wgmma_fence(&mut self, w: &mut Warp) {
         w.products.fences += 1;
     }
 
+    /// Executes `wgmma.commit_group`: makes a group of the open products.
     pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
         let open = std::mem::take(&mut w.products.open);
         w.products.committed.push_back(open);
@@ -527,7 +540,9 @@ impl Machine<'_> {
         self.progress += 1;
     }
 
-    /// Completes all but the last `keep` groups. Or how many groups all warps of the warpgroup have to commit before.
+    /// Completes all groups but the last `keep`. Returns `None` when that is done. If the other warps of the warpgroup
+    /// have not committed as many groups, the warp has to wait: returns the number of groups that each of them has to
+    /// commit first.
     pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) -> Option<u64> {
         while w.products.committed.len() > keep as usize {
             let count = warpgroup::next(b, w.index);
@@ -544,6 +559,7 @@ impl Machine<'_> {
         None
     }
 
+    /// Puts the sums of a product into the registers, unless a later product under way adds to them, too.
     fn land_product(&mut self, w: &mut Warp, product: Product) {
         self.progress += 1;
         let inst = self.program.code.get(product.instruction as usize);
@@ -570,7 +586,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A warp ends. Nobody can wait for what it has under way.
+    /// Reports the products that a warp has under way when its last lanes end, because no thread is left to wait for
+    /// them, and completes them.
     pub fn end_products(&mut self, b: &mut BlockState, w: &mut Warp, s: Site) {
         if w.live & !s.mask != 0 {
             return;
@@ -605,7 +622,7 @@ fn add_floats_v3(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Ve
     add_floats_any(m, a, b, held)
 }
 
-/// Computes a tile. Operands and sums are converted once for all of it.
+/// Computes the sums of a tile. Operands and sums are converted once for all of it.
 #[inline(always)]
 fn add_floats_any(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> Vec<[u32; LANES]> {
     let (columns, depth) = (m.shape.n as usize, a.depth);
@@ -655,7 +672,7 @@ fn add_floats_any(m: &Wgmma, a: &Matrix, b: &Matrix, held: &[[u32; LANES]]) -> V
     to_registers(m, &words)
 }
 
-/// The exponent of the smallest unit of a factor of fp8.
+/// Returns the exponent of the smallest unit of a factor of fp8.
 fn least_of_bytes(elem: Elem) -> i32 {
     if elem == Elem::E4m3 { -6 } else { -14 }
 }

@@ -4,7 +4,7 @@ use super::op::Special;
 pub use model::Circumstance;
 
 impl Special {
-    /// Returns the circumstance that the register shows.
+    /// Returns the circumstance that the register shows, or `None` if it follows from the launch alone.
     pub fn circumstance(self) -> Option<Circumstance> {
         match self {
             Special::SmId | Special::NSmId => Some(Circumstance::Multiprocessor),

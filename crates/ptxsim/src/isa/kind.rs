@@ -28,13 +28,13 @@ pub enum Kind {
     WarpgroupMatrix,
     /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
     MatrixLoad,
-    /// Matrix stores, by `stmatrix`.
+    /// Matrices that `stmatrix` stores in shared memory.
     MatrixStore,
     Other,
 }
 
 impl Kind {
-    /// Returns the kind of the arithmetic that PTX writes so.
+    /// Returns the kind of arithmetic that PTX writes in this form.
     pub fn from_form(form: &str) -> Kind {
         match form.split('.').next().unwrap_or("") {
             "mov" | "cvta" => Kind::Move,

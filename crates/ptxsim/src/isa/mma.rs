@@ -1,10 +1,10 @@
-//! Warp-wide matrix instructions: what they are and which lane holds which element.
+//! Warp-wide matrix instructions, and the lane that holds each of their elements.
 //!
-//! `mma.sync`: PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". `wmma`: 9.7.15.2 and
-//! 9.7.15.4 leave the fragment layout open; any fixed one is right as long as load, mma and store
-//! agree, and elementwise use of a fragment works with every layout. It is the one that ptxas 13.0
-//! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
-//! is loaded by `ldmatrix` there is counted so.
+//! The fragments of `mma.sync` are laid out by PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". For
+//! `wmma`, 9.7.15.2 and 9.7.15.4 leave the layout open: any fixed one is right as long as load, mma and store agree,
+//! and elementwise use of a fragment works with every layout. Here it is the one that ptxas 13.0 chooses for sm_90, but
+//! for A and B of 16 bits, so that accesses cost what they cost there. What is loaded by `ldmatrix` there is counted
+//! so.
 
 use super::{Access, AddressSpace};
 use crate::num::round::Round;
@@ -15,11 +15,11 @@ use std::ops::Range;
 pub enum Part {
     A,
     B,
-    /// The accumulators C and D.
+    /// The accumulators C and D, which are laid out alike.
     Acc,
 }
 
-/// Elements that a fragment can be of.
+/// The types that elements of a fragment can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elem {
     F16,
@@ -38,6 +38,7 @@ pub enum Elem {
 }
 
 impl Elem {
+    /// Returns the number of bits of an element.
     pub fn bits(self) -> u32 {
         match self {
             Elem::F64 => 64,
@@ -49,7 +50,7 @@ impl Elem {
         }
     }
 
-    /// The class of the registers that hold it.
+    /// Returns the class of the registers that hold it.
     pub fn class(self) -> Class {
         match self {
             Elem::F64 => Class::R64,
@@ -70,8 +71,8 @@ pub struct Shape {
     pub k: u32,
 }
 
-/// One access of the fragment's registers, whose address is in register 0, and for each lane (row or column of
-/// memory, place in it).
+/// One access of the fragment's registers, whose address is in register 0, and for each lane the row or column of
+/// memory and the place in it.
 pub type Step = (Access, [(u32, u32); 32]);
 
 #[derive(Clone, Debug)]
@@ -82,12 +83,12 @@ pub struct Tile {
     pub elem: Elem,
     pub column_major: bool,
     pub registers: Vec<u32>,
-    /// Steps of the access: registers, and for each lane which row or column of memory its
-    /// elements begin in, and where in it.
+    /// The steps of the access: registers, and for each lane the row or column of memory that its elements begin in,
+    /// and the place in it.
     pub steps: Vec<Step>,
     pub address: (Class, u32),
     pub offset: i64,
-    /// Distance between rows or columns, in elements.
+    /// The register of the distance between rows or columns, in elements.
     pub stride: u32,
     /// True if the program shows that the stride is 0. ptxas then makes equal accesses once.
     pub stride_is_0: bool,
@@ -140,7 +141,8 @@ pub struct Multiply {
     pub registers: Fragments,
     /// The places of a, b, c and d.
     pub places: [Places; 4],
-    /// Columns of A, as `places` order them, that one instruction of the machine takes; in the order of these.
+    /// The columns of A, as `places` order them, that each instruction of the machine takes, in the order of these
+    /// instructions.
     pub groups: Vec<Range<usize>>,
 }
 
@@ -148,9 +150,9 @@ pub struct Multiply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
     Multiply,
-    /// Bits that differ are counted (`.xor.popc`).
+    /// The bits that differ are counted (`.xor.popc`).
     Xor,
-    /// Bits that both have are counted (`.and.popc`).
+    /// The bits that both have are counted (`.and.popc`).
     And,
 }
 
@@ -175,7 +177,7 @@ pub struct Doubles {
     pub registers: Fragments,
 }
 
-/// d = a * b + c in a shape of 16 x 8; A holds half of its columns.
+/// A product d = a * b + c in a shape of 16 x 8, for which A holds half of its columns.
 #[derive(Clone, Debug)]
 pub struct Sparse {
     pub shape: Shape,
@@ -183,9 +185,9 @@ pub struct Sparse {
     pub cd: [Elem; 2],
     pub saturate: bool,
     pub registers: Fragments,
-    /// Which elements of A are there: two bits for each.
+    /// The register that says which elements of A are there, by two bits for each.
     pub metadata: u32,
-    /// Which lanes of each four have the metadata.
+    /// The number of the lanes of each four that have the metadata.
     pub selector: u32,
 }
 
@@ -199,7 +201,7 @@ pub struct Quads {
     pub registers: Fragments,
 }
 
-/// Formats of less than 16 bits, as sm_100 and later multiply them.
+/// The formats of less than 16 bits that sm_100 and later multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrow {
     E4m3,
@@ -209,7 +211,7 @@ pub enum Narrow {
     E2m1,
 }
 
-/// Formats of scales, which have no sign.
+/// The formats of scales, which have no sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     Ue8m0,
@@ -219,41 +221,43 @@ pub enum Scale {
 #[derive(Clone, Debug)]
 pub struct Scales {
     pub kind: Scale,
-    /// Blocks of one row of A or column of B: each has a scale.
+    /// The number of blocks of one row of A or column of B, each of which has a scale.
     pub blocks: u32,
     /// The registers that hold the scales of A and of B.
     pub registers: [u32; 2],
-    /// The first byte and the thread that hold them.
+    /// The registers with the first byte and the thread that hold the scales, for A and for B.
     pub selectors: [[u32; 2]; 2],
 }
 
-/// d = a * b + c in a shape of 16 x 8, perhaps with scales.
+/// A product d = a * b + c in a shape of 16 x 8, perhaps with scales.
 #[derive(Clone, Debug)]
 pub struct Scaled {
     pub shape: Shape,
     pub ab: [Narrow; 2],
-    /// Bits that an element has in its register.
+    /// The number of bits that an element has in its register.
     pub container: u32,
     pub sum: Elem,
     pub registers: Fragments,
     pub scales: Option<Scales>,
 }
 
-/// Columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple.
+/// The number of columns of B that are multiplied at once: as many as vector registers hold. Every shape has a multiple
+/// of it.
 pub const STRIP: usize = 8;
 
-/// The index in a matrix, by rows, of each element of a fragment: 32 lanes for each element number.
+/// The places of the elements of a fragment in their matrix.
 #[derive(Clone, Debug)]
 pub struct Places {
+    /// The index in the matrix, by rows, of each element: 32 lanes for each element number.
     pub of: Vec<u16>,
-    /// Lanes from here on repeat what earlier ones hold.
+    /// The first lane that repeats what earlier ones hold.
     pub lanes: usize,
-    /// The two halves of each register lie side by side, the first at an even place.
+    /// True if the two halves of each register lie side by side, the first at an even place.
     pub in_pairs: bool,
 }
 
 impl Tile {
-    /// Several registers per access where a lane's elements lie side by side in memory, else one
+    /// Lays out the steps: several registers per access if a lane's elements lie side by side in memory, else one
     /// access per element, through register 0.
     pub fn lay_out(&mut self) {
         let per = self.elem.per_register();
@@ -272,7 +276,7 @@ impl Tile {
         };
         let class = self.elem.class();
         let access = |registers, width| {
-            // Register 0 of each file belongs to nobody.
+            // Register 0 of each file is free for any use.
             Access::new(self.space, width, registers, (Class::R64, 0), 0)
         };
         self.steps = match self.at_once() {
@@ -294,7 +298,7 @@ impl Tile {
         };
     }
 
-    /// Neighbours in a fragment are neighbours in memory.
+    /// Returns true if neighbours in a fragment are neighbours in memory.
     fn along(&self) -> bool {
         match self.part {
             Part::A => !self.column_major,
@@ -303,10 +307,10 @@ impl Tile {
         }
     }
 
-    /// Registers that one access fills; `None` where a register takes several accesses.
+    /// Returns the number of registers that one access fills, or `None` if a register takes several accesses.
     pub fn at_once(&self) -> Option<usize> {
         match (self.part, self.elem) {
-            // Two neighbouring elements.
+            // A register holds two neighbouring elements.
             (Part::Acc, Elem::F16) if self.along() => Some(1),
             (Part::Acc, _) if self.along() => Some(2),
             (Part::A | Part::B, Elem::F16 | Elem::Bf16) => Some(4),
@@ -325,7 +329,7 @@ impl Tile {
         self.part != Part::Acc && self.space == AddressSpace::Shared && fits
     }
 
-    /// Matrices of one such `ldmatrix`, at most.
+    /// Returns the number of matrices of one such `ldmatrix`, at most.
     pub fn matrices(&self) -> usize {
         match self.elem {
             Elem::F16 | Elem::Bf16 => 4,
@@ -335,7 +339,7 @@ impl Tile {
 }
 
 impl Places {
-    /// `by_column`: of a `wmma` fragment; `None` for `mma.sync`.
+    /// Returns the places of a fragment. `by_column` is the layout of a `wmma` fragment, and `None` for `mma.sync`.
     pub fn new(
         part: Part,
         elem: Elem,
@@ -373,8 +377,9 @@ impl Places {
     }
 }
 
-/// How ptxas 13.0 takes a product apart for sm_90, by columns of A: fp8 into the first two of each four and the
-/// last two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
+/// Returns the columns of A that each instruction of the machine takes, as ptxas 13.0 takes a product apart for sm_90:
+/// fp8 into the first two of each four and the last two, as f16; `wmma` of tf32 into two instructions of four; all
+/// others go in one.
 pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
     let k = 0..k as usize;
     let (first, second) = match elem {
@@ -385,8 +390,8 @@ pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
     vec![first, second]
 }
 
-/// Lays A and B out for the sums: A by rows, B by rows within strips of [`STRIP`] columns, both with the columns of
-/// A and rows of B that go together side by side. Returns where those are.
+/// Lays A and B out for the sums: A by rows, B by rows within strips of [`STRIP`] columns, both with the columns of A
+/// and rows of B that go together side by side. Returns the range of each group in that order.
 pub fn put_side_by_side(
     groups: &[Vec<usize>],
     [a, b]: [&mut Places; 2],
@@ -418,7 +423,7 @@ pub fn put_side_by_side(
         .collect()
 }
 
-/// Rows and columns of a part.
+/// Returns the number of rows and columns of a part.
 pub fn extent(part: Part, s: Shape) -> (u32, u32) {
     match part {
         Part::A => (s.m, s.k),
@@ -427,7 +432,7 @@ pub fn extent(part: Part, s: Shape) -> (u32, u32) {
     }
 }
 
-/// Registers of a wmma fragment (PTX ISA 9.7.15.2, table "wmma.load"). f16 A and B of 256
+/// Returns the number of registers of a `wmma` fragment (PTX ISA 9.7.15.2, table "wmma.load"). f16 A and B of 256
 /// elements are held twice: 16 halves per lane.
 pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
     let (rows, columns) = extent(part, s);
@@ -437,12 +442,12 @@ pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
     }
 }
 
-/// m8n32k16 is computed as the transpose of m32n8k16.
+/// Returns true for m8n32k16, which is computed as the transpose of m32n8k16.
 fn lies_down(s: Shape) -> bool {
     s.m == 8 && s.n == 32
 }
 
-/// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
+/// Returns the row and the column of element `i` in lane `lane` of a `wmma` fragment.
 #[inline(always)]
 pub fn wmma_place(
     part: Part,
@@ -454,7 +459,7 @@ pub fn wmma_place(
 ) -> (u32, u32) {
     let (rows, columns) = extent(part, s);
     if part == Part::Acc {
-        // The C of m16n8k16 or m8n8k*, next to or above each other.
+        // The accumulators are those of m16n8k16 or m8n8k*, next to or above each other.
         let (g, t) = (lane / 4, lane % 4);
         return match s.m {
             _ if lies_down(s) => (2 * t + i % 2, g + 8 * (i / 2)),
@@ -473,7 +478,7 @@ pub fn wmma_place(
                 (at / columns, at % columns)
             }
         }
-        // The layout of m16n8k8, with the second half of B next to the first.
+        // This is the layout of m16n8k8, with the second half of B next to the first.
         Elem::Tf32 => match part {
             Part::A => mma_place(Part::A, elem, lane, i),
             _ => {
@@ -493,12 +498,12 @@ pub fn wmma_place(
     }
 }
 
-/// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*` and `m8n8k*`, whose
-/// second rows are not there. With the group g = lane / 4 and t = lane % 4 and p elements to a
-/// register:
-///   A: row g (+8 for odd registers), column t * p + i % p (+ 4p for registers 2 and 3)
-///   B: row t * p + i % p (+ 4p for register 1), column g
-///   C: row g (+8 for i >= 2), column 2 t + i % 2
+/// Returns the row and the column of element `i` in lane `lane` for `mma.sync.m16n8k*` and `m8n8k*`, whose second rows
+/// are not there. With the group g = lane / 4 and t = lane % 4 and p elements to a register:
+///
+/// - A: row g (+8 for odd registers), column t * p + i % p (+ 4p for registers 2 and 3)
+/// - B: row t * p + i % p (+ 4p for register 1), column g
+/// - C: row g (+8 for i >= 2), column 2 t + i % 2
 #[inline(always)]
 pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
     let (g, t) = (lane / 4, lane % 4);
@@ -511,7 +516,7 @@ pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
     }
 }
 
-/// The type word of an operand of `wmma` or `mma`.
+/// Returns the element type that a word of `wmma` or `mma` names.
 pub fn element(word: &str) -> Option<Elem> {
     Some(match word {
         "f16" => Elem::F16,
@@ -531,6 +536,7 @@ pub fn element(word: &str) -> Option<Elem> {
     })
 }
 
+/// Returns the shape that a word such as `m16n8k16` names.
 pub fn shape(word: &str) -> Option<Shape> {
     let rest = word.strip_prefix('m')?;
     let (m, rest) = rest.split_once('n')?;
@@ -546,7 +552,7 @@ pub fn shape(word: &str) -> Option<Shape> {
 mod tests {
     use super::*;
 
-    /// Every element of a fragment is held by somebody, and as often as every other one.
+    /// Checks that every element of a fragment is held by some lane, and as often as every other one.
     #[test]
     fn layouts_cover_their_matrix_evenly() {
         let shapes = [(16, 16, 16), (8, 32, 16), (32, 8, 16)];
@@ -618,7 +624,7 @@ mod tests {
         assert!(seen.iter().all(|&n| n == times), "{seen:?}");
     }
 
-    /// Spot values from the figures of the PTX ISA for mma.m16n8k16 with f16.
+    /// Checks values from the figures of the PTX ISA for mma.m16n8k16 with f16.
     #[test]
     fn places_named_by_the_isa() {
         assert_eq!(mma_place(Part::A, Elem::F16, 5, 0), (1, 2));

@@ -32,8 +32,8 @@ mod tests {
     use crate::Module;
     use model::AccessKind;
 
-    /// The PTX of an instruction, what a finding says that it does to memory, whether it does that by and by, and whether it
-    /// only reads.
+    /// The PTX of an instruction, what a finding says that it does to memory, whether it does that asynchronously, and
+    /// whether it only reads.
     const ROWS: [(&str, AccessKind, bool, bool); 14] = [
         (
             "ld.volatile.shared.u32 %r1, [%r2];",

@@ -8,19 +8,19 @@ use crate::regs::Class;
 use crate::tensor_map::MapField;
 use model::MapElement;
 
-/// First generic address of each window; all other addresses are global memory. An address in a window is this base
+/// The first generic address of each window; all other addresses are global memory. An address in a window is this base
 /// plus an offset within the block's shared or the thread's local memory.
 pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
 pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
 pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
-/// Functions have addresses from here on, one after the other; nothing can be read there.
+/// The first address of functions, which follow one after the other. Nothing can be read there.
 pub const FUNCTION_BASE: u64 = 0x4_0000_0000;
-/// Handles of textures and surfaces; nothing can be read there.
+/// The first handle of textures and surfaces. Nothing can be read there.
 pub const IMAGE_BASE: u64 = 0x6_0000_0000;
-/// Variables of the module lie here, allocations of the host above.
+/// The first address of variables of the module, and that of allocations of the host.
 pub const MODULE_BASE: u64 = 0x8_0000_0000;
 pub const HOST_BASE: u64 = 0x10_0000_0000;
-/// `malloc` returns addresses from here, above all that the host can allocate.
+/// The first address that `malloc` returns, above all that the host can allocate.
 pub const HEAP_BASE: u64 = 0x1000_0000_0000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +30,16 @@ pub enum AddressSpace {
     Shared,
     Local,
     Param,
-    /// `.shared::cluster`: shared memory of any block of the cluster.
+    /// The shared memory of any block of the cluster (`.shared::cluster`).
     Cluster,
 }
 
-/// Addresses of shared memory with such a page number (or'ed in, plus 1) lie in the block of that rank in the cluster.
-/// Page 0 is the block's own: `.shared::cta` lies in `.shared::cluster` (PTX ISA 5.1.6).
+/// The first bit of a page number in an address of `.shared::cluster`. Page n + 1 lies in the block with rank n in the
+/// cluster. Page 0 is the block's own: `.shared::cta` lies in `.shared::cluster` (PTX ISA 5.1.6).
 pub const CLUSTER_PAGE: u32 = 24;
 
-/// The rank in its cluster of the block that an address of `.shared::cluster` lies in, `own` being that of the block
-/// at work. Not every rank is that of a block.
+/// Returns the rank in its cluster of the block that an address of `.shared::cluster` lies in. `own` is the rank of the
+/// block at work. There need not be a block of that rank.
 #[inline(always)]
 pub fn rank_of(address: u64, own: u32) -> u32 {
     match u32::try_from(address >> CLUSTER_PAGE) {
@@ -49,7 +49,7 @@ pub fn rank_of(address: u64, own: u32) -> u32 {
     }
 }
 
-/// How far an access or a fence counts as synchronisation (PTX ISA 8.5).
+/// The threads for which an access or a fence counts as synchronisation (PTX ISA 8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     Block,
@@ -58,8 +58,8 @@ pub enum Scope {
     Device,
 }
 
-/// The strength of an access as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
-/// acquire, release.
+/// The strength of an access as synchronisation (PTX ISA 8.7 and 8.8). Volatile, relaxed, acquire and release accesses
+/// are strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Weak,
@@ -69,13 +69,13 @@ pub enum Order {
         /// The access acquires from here on, without a fence.
         acquire: bool,
         scope: Scope,
-        /// Before there were others, the only strong access: relaxed, of the whole system.
+        /// True for `volatile`, the oldest strong access: it is relaxed, of the whole system.
         volatile: bool,
     },
 }
 
 impl Order {
-    /// A relaxed access of the device.
+    /// The order of a relaxed access of the device.
     pub const RELAXED: Order = Order::Strong {
         release: false,
         acquire: false,
@@ -91,12 +91,12 @@ pub struct Access {
     pub width: u32,
     pub signed: bool,
     pub registers: Vec<(Class, u32)>,
-    /// For registers declared with 16 bits: a sign extension stops there.
+    /// True for registers declared with 16 bits: a sign extension stops there.
     pub narrow: bool,
     pub address: (Class, u32),
     pub offset: i64,
     pub order: Order,
-    /// A load whose value a compare-and-swap at the same place checks (`flow`): it may be an old one.
+    /// True for a load whose value a compare-and-swap at the same place checks (`flow`): it may be an old one.
     pub guess: bool,
 }
 
@@ -122,6 +122,7 @@ impl Access {
         }
     }
 
+    /// Returns the bytes that one lane accesses.
     pub fn bytes(&self) -> u32 {
         self.width * self.registers.len() as u32
     }
@@ -132,7 +133,7 @@ impl Access {
 pub enum Fetch {
     /// The texels as the texture's filter combines them.
     Filtered,
-    /// This channel of the four that a linear filter would take.
+    /// This channel of each of the four texels that a linear filter would take.
     Gather(u32),
 }
 
@@ -143,7 +144,7 @@ pub enum Coordinates {
     Integer,
 }
 
-/// A texture fetch: the four channels to the registers of `access`, whose address is the handle.
+/// A texture fetch. The four channels go to the registers of `access`, whose address is the handle.
 #[derive(Clone, Debug)]
 pub struct TextureFetch {
     pub access: Access,
@@ -152,7 +153,7 @@ pub struct TextureFetch {
     pub coordinates: Coordinates,
     /// True if the results are floats.
     pub float: bool,
-    /// Registers that hold x, y and z.
+    /// The registers that hold x, y and z.
     pub at: Vec<u32>,
     pub layer: Option<u32>,
 }
@@ -161,7 +162,7 @@ pub struct TextureFetch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutsideSurface {
     Trap,
-    /// Accesses the nearest element inside.
+    /// The access goes to the nearest element inside.
     Clamp,
     /// A read returns 0, and a write has no effect.
     Zero,
@@ -214,18 +215,18 @@ pub enum AtomOp {
     MaxBf16,
 }
 
-/// Each element by itself, but `Cas` compares and swaps all of them as one: those of 128 bits are
-/// two of 64. The access has the registers of the second operand.
+/// An atomic. It updates each element by itself, but `Cas` compares and swaps all of them as one: 128 bits are two
+/// elements of 64. The access has the registers of the second operand.
 #[derive(Clone, Debug)]
 pub struct Atomic {
     pub access: Access,
     pub op: AtomOp,
     pub class: Class,
-    /// None where the old value is not wanted.
+    /// The registers of the old values; none if they are not wanted.
     pub destinations: Vec<u32>,
     pub c: Vec<u32>,
-    /// An instruction reads the old value, so that the thread goes on only when it has it. nvcc also writes `atom` where
-    /// none does.
+    /// True if an instruction reads the old value, so that the thread goes on only when it has it. nvcc also writes
+    /// `atom` where no instruction reads it.
     pub answers: bool,
 }
 
@@ -258,7 +259,7 @@ pub enum ReduxOp {
     Floats(ReduxFloats),
 }
 
-/// For f32 (PTX ISA 8.6, sm_100a).
+/// A minimum or maximum of f32 (PTX ISA 8.6, sm_100a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReduxFloats {
     /// True for the smallest value, false for the largest.
@@ -306,7 +307,8 @@ pub enum MbarrierOp {
     /// Initialises the barrier; the count is `o[1]`.
     Init,
     Inval,
-    /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
+    /// Arrives. The state goes to `o[0]`, the count is `o[1]`, and the bytes to expect are `o[2]`. `drop`: also of all
+    /// later phases.
     Arrive {
         drop: bool,
         expects: bool,
@@ -314,15 +316,15 @@ pub enum MbarrierOp {
     /// Expects bytes; their number is `o[2]`.
     ExpectTx,
     CompleteTx,
-    /// Result to predicate `o[0]`; state `o[3]`.
+    /// Waits for the phase of a state, `o[3]`. The result goes to predicate `o[0]`.
     WaitState {
         blocks: bool,
     },
-    /// Result to predicate `o[0]`; parity `o[1]`.
+    /// Waits for the phase of a parity, `o[1]`. The result goes to predicate `o[0]`.
     WaitParity {
         blocks: bool,
     },
-    /// Once the thread's copies have arrived. `counted`: among those that the barrier expects.
+    /// Arrives once the thread's copies have arrived. `counted`: the arrival is among those that the barrier expects.
     CopiesArrive {
         counted: bool,
     },
@@ -332,7 +334,7 @@ pub enum MbarrierOp {
 pub struct Mbarrier {
     pub op: MbarrierOp,
     pub space: AddressSpace,
-    /// The cluster where none is written: libraries arrive at other blocks so.
+    /// The scope, which is the cluster if none is written: libraries arrive at other blocks in this way.
     pub scope: Scope,
     pub relaxed: bool,
     pub address: (Class, u32),
@@ -348,23 +350,25 @@ pub struct BulkPlace {
 /// The global side of a bulk copy.
 #[derive(Clone, Debug)]
 pub enum BulkGlobal {
-    /// Bytes side by side; `o[2]` says how many.
+    /// Bytes side by side. `o[2]` has their number.
     Line(BulkPlace),
-    /// A box of the tensor whose map lies there, from these coordinates on, innermost first.
+    /// A box of the tensor whose map lies at `map`, from these coordinates on, innermost first.
     Box {
         map: BulkPlace,
         at: Vec<u32>,
         walk: Walk,
     },
-    /// None: `o[2]` bytes of the block's own shared memory, side by side, go to a block of the cluster.
+    /// There is no global side: `o[2]` bytes of the block's own shared memory, side by side, go to a block of the
+    /// cluster.
     Shared(BulkPlace),
 }
 
-/// How a copy goes through a tensor. Its map has to say the same.
+/// The way in which a copy goes through a tensor. Its map has to say the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Walk {
     Tiles,
-    /// By `.im2col`: registers of what is added to each pixel's place in space. None without offsets.
+    /// Copies pixels by `.im2col`. The registers have the offsets that are added to each pixel's place in space, if
+    /// there are any.
     Pixels(Vec<u32>),
 }
 
@@ -375,7 +379,7 @@ pub struct BulkCopy {
     pub global: BulkGlobal,
     /// The mbarrier that the bytes are reported to. Copies to global memory have none.
     pub barrier: Option<BulkPlace>,
-    /// The contents of global memory are combined with what comes, not replaced.
+    /// The operation by which the contents of memory are combined with what comes. Without one, they are replaced.
     pub reduction: Option<Reduction>,
     /// The register with a bit for each block of the cluster that gets a copy, by its rank.
     pub multicast: Option<u32>,
@@ -384,9 +388,9 @@ pub struct BulkCopy {
 /// The operation of a copy that reduces.
 #[derive(Clone, Debug)]
 pub enum Reduction {
-    /// On elements of so many bytes.
+    /// An operation on elements of this number of bytes.
     Elements(AtomOp, u32),
-    /// On the elements of the tensor map, which is one of these.
+    /// The operation on the elements of the tensor map, which is one of these.
     ByMap(Vec<(MapElement, AtomOp)>),
 }
 
@@ -400,11 +404,11 @@ pub struct ReplaceField {
     pub value: (Class, u32),
 }
 
-/// The source of a bulk copy, fetched into L2: nothing that a program sees. `o[2]` says how many bytes of a line.
+/// A prefetch of the source of a bulk copy into L2, which no program can see. `o[2]` has the number of bytes of a line.
 #[derive(Clone, Debug)]
 pub struct BulkPrefetch(pub BulkGlobal);
 
-/// A warp takes or releases registers, and then has so many a thread.
+/// A warp takes or releases registers, and then has `count` registers for each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetRegisters {
     pub count: u32,
@@ -412,6 +416,7 @@ pub struct SetRegisters {
 }
 
 impl SetRegisters {
+    /// Returns the name of the instruction.
     pub fn name(self) -> &'static str {
         if self.takes {
             "setmaxnreg.inc"
@@ -421,7 +426,7 @@ impl SetRegisters {
     }
 }
 
-/// `st.async` and `red.async`: the access comes about by and by, and its bytes are reported to the mbarrier.
+/// An access by `st.async` or `red.async`, which happens asynchronously. Its bytes are reported to the mbarrier.
 #[derive(Clone, Debug)]
 pub struct AsyncStore {
     pub access: Access,
@@ -584,11 +589,11 @@ pub struct CallResult {
 #[derive(Clone, Debug)]
 pub enum ResultPlace {
     At(u32),
-    /// By the address of the function.
+    /// The places by the address of the function that was called.
     OfFunction(Box<[(u64, u32)]>),
 }
 
-/// Registers that a warp is given.
+/// The registers that a warp gets from the launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Special {
     Tid(u8),
@@ -624,6 +629,6 @@ pub enum Special {
     NClusterId(u8),
     ClusterCtarank,
     ClusterNctarank,
-    /// A predicate.
+    /// A predicate that is true if the launch or the kernel sets the size of a cluster.
     IsExplicitCluster,
 }

@@ -11,11 +11,11 @@ pub type Register = (Class, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It goes into a result, or into memory.
+    /// The value goes into a result, or into memory.
     Value,
     /// The register is part of an address.
     Address,
-    /// The action, or who takes part: guards, targets, members, counts.
+    /// The register decides what is done or which threads take part: guards, targets, members, counts.
     Control,
     Write,
 }
@@ -56,14 +56,14 @@ impl Inst {
         self.registers_of(|how| how != Write)
     }
 
-    /// Returns the registers with some roles.
+    /// Returns the registers with the roles for which `is_meant` is true.
     pub fn registers_of(&self, is_meant: impl Fn(Use) -> bool) -> Vec<Register> {
         let mut all = Vec::new();
         self.registers(|how, register| all.extend(is_meant(how).then_some(register)));
         all
     }
 
-    /// Returns the result and the operands of arithmetic; `None` for everything else.
+    /// Returns the result and the operands of arithmetic, or `None` for everything else.
     pub fn arithmetic(&self) -> Option<(Register, Vec<Register>)> {
         let Op::Alu(op) = &self.op else { return None };
         let mut all = op.classes().iter().copied().zip(self.o);
@@ -246,6 +246,7 @@ impl Inst {
     }
 }
 
+/// Visits the registers of the global side of a copy.
 fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register)) {
     match place {
         BulkGlobal::Line(place) | BulkGlobal::Shared(place) => {
@@ -262,6 +263,7 @@ fn in_global(place: &BulkGlobal, size: u32, mut each: impl FnMut(Use, Register))
     }
 }
 
+/// Visits the registers of a matrix instruction.
 fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
     let mut product = |class, registers: &Fragments| {
         let Fragments { d, a, b, c } = registers;

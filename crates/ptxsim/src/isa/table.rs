@@ -1,4 +1,4 @@
-//! The table of instructions: one row for each says what it does beside reading and writing registers.
+//! The table of instructions. One row for each says what it does beside reading and writing registers.
 
 use super::mma::{Mma, Tile};
 use super::op::*;
@@ -9,12 +9,12 @@ use std::slice::from_ref;
 /// The row of one instruction in the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// The kind that the instruction counts as. `None`: its form says it ([`Kind::from_form`]).
+    /// The kind that the instruction counts as, or `None` if that follows from its form ([`Kind::from_form`]).
     pub kind: Option<Kind>,
     pub control: Control<'a>,
     pub meeting: Meeting,
     pub values: Values,
-    /// Accesses before it are ordered before those behind it, whatever they are.
+    /// True if accesses before it are ordered before those behind it, whatever they are.
     pub orders: bool,
     /// The fact of the machine or of the moment that the instruction looks at.
     pub sees: Option<Circumstance>,
@@ -26,7 +26,7 @@ pub struct Facts<'a> {
 pub enum Control<'a> {
     /// The instruction that follows in the code.
     Next,
-    /// This one, in lanes that the guard lets branch.
+    /// The target, in lanes that the guard lets branch.
     Branch(&'a u32),
     /// One of these, by an index.
     Table(&'a [u32]),
@@ -76,11 +76,11 @@ pub enum Meeting {
 /// The use that an instruction makes of the values in its registers ([`super::Use::Value`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// They go on as they are, to registers or to memory.
+    /// The values go on as they are, to registers or to memory.
     Move,
     /// Results are worked out from them.
     Compute,
-    /// They change what others see: the operand of an atomic, the predicate of a barrier.
+    /// The values change what other threads see: the operand of an atomic, the predicate of a barrier.
     Act,
 }
 
@@ -106,13 +106,14 @@ pub enum Direction {
     Update,
 }
 
-/// When an access happens, and who makes it.
+/// The moment at which an access happens, and the proxy that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     AtOnce,
-    /// By and by, as an access of the thread: `cp.async`, `st.async`.
+    /// The access happens asynchronously, as one of the thread: `cp.async`, `st.async`.
     Later,
-    /// By and by, in the async proxy (PTX ISA 8.3): it sees what threads wrote before a `fence.proxy.async`.
+    /// The access happens asynchronously, in the async proxy (PTX ISA 8.3): it sees what threads wrote before a
+    /// `fence.proxy.async`.
     AsyncProxy,
 }
 
@@ -132,9 +133,9 @@ pub struct MemoryAccess<'a> {
     pub space: AddressSpace,
     pub direction: Direction,
     pub timing: Timing,
-    /// How far the access counts as synchronisation, and how strongly.
+    /// The strength of the access as synchronisation, and its scope.
     pub order: Order,
-    /// The register of the address. `None` where something else leads there: a descriptor, a tensor map, a handle.
+    /// The register of the address, or `None` if something else leads there: a descriptor, a tensor map, a handle.
     pub address: Option<Register>,
     /// The access in full, where registers are loaded or stored one after another.
     pub access: Option<&'a Access>,
@@ -330,7 +331,7 @@ impl Op {
                 .touches(access(Write, to).with_timing(Timing::Later))
                 .touches(access(Read, from).with_timing(Timing::Later)),
             Op::Bulk(copy) => bulk(copy),
-            // Nothing that a program sees.
+            // A program sees nothing of it.
             Op::BulkPrefetch(_) => row(Kind::AsyncCopy),
             Op::CpCommit | Op::CpWait(_) | Op::BulkCommit | Op::BulkWait { .. } => {
                 row(Kind::AsyncCopy)
@@ -401,7 +402,7 @@ impl Op {
         }
     }
 
-    /// Returns what the instruction counts as. `form`: as PTX writes it.
+    /// Returns the kind that the instruction counts as. `form` is the instruction as PTX writes it.
     pub fn kind(&self, form: &str) -> Kind {
         let kind = self.facts().kind;
         kind.unwrap_or_else(|| Kind::from_form(form))
@@ -419,13 +420,13 @@ impl Op {
             Some((Timing::AtOnce, Direction::Write)) => AccessKind::Write,
             Some((Timing::AtOnce, Direction::Update)) => AccessKind::Update,
             Some(_) if data.any(|access| access.writes()) => AccessKind::Copy,
-            // A product that reads by and by is not what a finding on its registers is about.
+            // A product reads asynchronously, and findings on its registers are not about that.
             Some(_) | None => AccessKind::Other,
         }
     }
 
-    /// Returns true if the instruction may see what others do while it runs, so that a loop around it turns as often as
-    /// the schedule makes it.
+    /// Returns true if the instruction may see what other threads do while it runs, so that the schedule decides how
+    /// often a loop around it turns.
     pub fn polls(&self) -> bool {
         let strong = |access: MemoryAccess| access.order != Order::Weak && !access.is_private();
         match self {
@@ -452,6 +453,7 @@ impl MbarrierOp {
     }
 }
 
+/// Returns the row of a bulk copy.
 fn bulk(copy: &BulkCopy) -> Facts<'_> {
     use AddressSpace::{Cluster, Generic, Global, Shared};
     use Direction::{Read, Update, Write};
@@ -494,6 +496,7 @@ fn bulk(copy: &BulkCopy) -> Facts<'_> {
     })
 }
 
+/// Returns the row of a matrix instruction.
 fn matrix(m: &Mma) -> Facts<'_> {
     use Direction::{Read, Write};
     let data = |direction, space, address| {

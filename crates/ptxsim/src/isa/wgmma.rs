@@ -1,21 +1,22 @@
-//! `wgmma.mma_async` (PTX ISA 9.7.16): 64 rows of A by a warpgroup, 16 by each of its four warps, and all of B.
+//! `wgmma.mma_async` (PTX ISA 9.7.16) multiplies 64 rows of A by a warpgroup, 16 by each of its four warps, and all of
+//! B.
 
 use super::mma::{Elem, Shape};
 use model::Swizzle;
 
-/// Rows of D that each warp of the group holds.
+/// The number of rows of D that each warp of the group holds.
 pub const ROWS: u32 = 16;
-/// Bytes of a row of A, or of a column of B, that one instruction takes.
+/// The bytes of a row of A, or of a column of B, that one instruction takes.
 pub const DEPTH_BYTES: u32 = 32;
 
 #[derive(Clone, Debug)]
 pub enum OperandA {
     Registers(Vec<u32>),
-    /// A descriptor in this 64-bit register.
+    /// The 64-bit register that has the descriptor of the matrix.
     Descriptor(u32),
 }
 
-/// d = a * b, or d += a * b.
+/// A product: d = a * b, or d += a * b.
 #[derive(Clone, Debug)]
 pub struct Wgmma {
     pub shape: Shape,
@@ -24,9 +25,9 @@ pub struct Wgmma {
     pub saturate: bool,
     pub d: Vec<u32>,
     pub a: OperandA,
-    /// Its descriptor, in a 64-bit register.
+    /// The 64-bit register that has the descriptor of B.
     pub b: u32,
-    /// A predicate: d is added to, not set.
+    /// The predicate that d is added to, and not set.
     pub adds: u32,
     pub negated: [bool; 2],
     /// True for A if it is stored by column, and for B if it is stored by row: the other way than usual.
@@ -34,7 +35,7 @@ pub struct Wgmma {
 }
 
 impl Wgmma {
-    /// Adds the product of the same registers, in the same way.
+    /// Returns true if both multiply the same registers and add to the same ones.
     pub fn is_same(&self, other: &Wgmma) -> bool {
         let a = match (&self.a, &other.a) {
             (OperandA::Descriptor(one), OperandA::Descriptor(other)) => one == other,
@@ -57,6 +58,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// Reads the fields of a descriptor.
     pub fn from_bits(bits: u64) -> Descriptor {
         let field = |at: u32| ((bits >> at) as u32 & 0x3fff) << 4;
         Descriptor {
@@ -73,7 +75,7 @@ impl Descriptor {
         }
     }
 
-    /// Bytes that lie side by side in one direction before the distances count.
+    /// Returns the number of bytes that lie side by side in one direction before the distances count.
     pub fn width(self) -> u32 {
         match self.swizzle {
             Swizzle::None => 16,
@@ -83,20 +85,21 @@ impl Descriptor {
         }
     }
 
-    /// The distances of widths, in the direction in which elements lie side by side, and of eight lines.
+    /// Returns the distance between widths, in the direction in which elements lie side by side, and that between
+    /// groups of eight lines.
     pub fn distances(self, transposed: bool) -> (u32, u32) {
         match (transposed, self.swizzle == Swizzle::None) {
             (false, true) => (self.leading, self.stride),
-            // All of a row lies within the width.
+            // A row of one instruction lies within the width.
             (false, false) => (0, self.stride),
             (true, true) => (self.stride, self.leading),
             (true, false) => (self.leading, self.stride),
         }
     }
 
-    /// Bytes from the start to the 16 that begin at so many bytes in the direction in which elements lie side by
-    /// side, in a line of the other direction (PTX ISA, "Strides"; CUTLASS, `mma_sm90_desc.hpp`). Before the
-    /// swizzle. `transposed`: elements lie side by side along the rows of A and columns of B, not along K.
+    /// Returns the bytes from the start to the 16 that begin `along` bytes in the direction in which elements lie side
+    /// by side, in a line of the other direction (PTX ISA, "Strides"; CUTLASS, `mma_sm90_desc.hpp`). The swizzle comes
+    /// after that. With `transposed`, elements lie side by side along the rows of A and columns of B, not along K.
     pub fn place(self, along: u32, line: u32, transposed: bool) -> u32 {
         let (width, plain) = (self.width(), self.swizzle == Swizzle::None);
         let (of_along, of_lines) = self.distances(transposed);

@@ -1,17 +1,18 @@
 //! The bytes of one memory: an allocation, the shared memory of a block, or the local memory of its threads.
 //!
-//! The bytes are private. An access gets them for a [`Witness`], of which there is one kind: `exec::access` makes it once it
-//! has asked the observers. Everything else that may see or change them has a method here that says what it is for.
+//! The bytes are private. An access gets them for a [`Witness`], of which there is one kind: `exec::access` makes it
+//! once it has asked the observers. Everything else that may see or change them has a method here that says what it is
+//! for.
 
 use crate::quick::QuickMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Shows that the observers were asked about an access. Only `exec::access::Observed` is one, which nobody else can make: a
-/// second kind would be a way around them.
+/// Shows that the observers were asked about an access. Only `exec::access::Observed` implements it, and only
+/// `exec::access` can make one. A second kind would be a way around the observers.
 pub trait Witness: Copy {}
 
-/// Bytes of which copies are cheap until one of them is written.
+/// Bytes whose copies are cheap until one of them is written.
 #[derive(Clone, Debug, Default)]
 pub struct SharedBytes(Arc<Vec<u8>>);
 
@@ -20,6 +21,7 @@ impl SharedBytes {
         Self(Arc::new(bytes))
     }
 
+    /// Returns true if neither was written since one was copied from the other.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -55,14 +57,14 @@ pub enum Unwritten {
     Local(u32),
 }
 
-/// Bytes of an access, a bit for each of up to 32, that have no value, and the origin of the first one.
+/// The bytes of an access that have no value, a bit for each of up to 32, and the origin of the first one.
 pub type Missing = (u32, Origin);
 
 #[derive(Clone, Debug)]
 pub struct Content<B> {
     pub(super) bytes: B,
     pub(super) known: Known,
-    /// Origins of undefined values that were stored. They count only for bytes that have no value.
+    /// The origins of undefined values that were stored. They count only for bytes that have no value.
     origins: QuickMap<usize, Origin>,
 }
 
@@ -90,7 +92,7 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         &mut self.bytes
     }
 
-    /// Returns true if memory holds this already: the race checks ask whether a write changes anything.
+    /// Returns true if memory holds these bytes already: the race checks ask whether a write changes anything.
     pub fn is_equal(&self, at: usize, value: &[u8]) -> bool {
         let held = self
             .bytes
@@ -99,8 +101,8 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         held == Some(value)
     }
 
-    /// Returns what a call left in local memory for a text: arguments of `printf` or of a failed assertion. Nobody is
-    /// asked, as no instruction of the program reads them.
+    /// Returns what a call left in local memory for a text: arguments of `printf` or of a failed assertion. No observer
+    /// is asked, as no instruction of the program reads them.
     pub fn argument(&self, at: usize, bytes: usize) -> Option<&[u8]> {
         self.bytes.get(at..)?.get(..bytes)
     }
@@ -138,6 +140,7 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 
+    /// Returns true if all bytes are known to have values.
     #[inline(always)]
     pub fn is_all_known(&self) -> bool {
         self.known.all
@@ -149,7 +152,7 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
         self.known.holds(at, bytes)
     }
 
-    /// Returns the bytes of a stretch that have no value; `unwritten` names the first one if nobody stored to it.
+    /// Returns the bytes of a stretch that have no value. `unwritten` names the first one if no store left its origin.
     #[inline(always)]
     pub fn missing(
         &self,
@@ -195,7 +198,7 @@ impl<B: DerefMut<Target = [u8]>> Content<B> {
     }
 }
 
-/// Which bytes something wrote: one bit each.
+/// The bytes that something wrote, a bit for each.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub(super) bits: Vec<u64>,
@@ -222,12 +225,13 @@ impl Known {
         }
     }
 
-    /// `bytes` is at most 16 and nothing here crosses a multiple of 16.
+    /// Returns the word and the bits of a stretch of at most 16 bytes that crosses no multiple of 16.
     #[inline(always)]
     fn bits_of(offset: usize, bytes: usize) -> (usize, u64) {
         (offset / 64, ((1_u64 << bytes) - 1) << (offset % 64))
     }
 
+    /// Notes that some bytes have values now. A stretch within 16 bytes is quick.
     #[inline(always)]
     pub(super) fn set(&mut self, offset: usize, bytes: usize) {
         if self.all {
@@ -292,6 +296,7 @@ impl Known {
         (offset..offset + bytes).find(|&i| self.bits[i / 64] >> (i % 64) & 1 == 0)
     }
 
+    /// Notes that some of `total` bytes have values now.
     pub(super) fn set_range(&mut self, offset: usize, bytes: usize, total: usize) {
         if offset == 0 && bytes == total {
             self.all = true;

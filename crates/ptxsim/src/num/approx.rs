@@ -1,11 +1,10 @@
-//! The `.approx` functions (PTX ISA 9.7.3). The ISA gives bounds, not bits; what is here lies
-//! within half an ulp and a little of the exact value in f32, hence inside every bound: 2 ulp for
-//! ex2, 1 ulp for rcp, 2^-22.9 relative for rsqrt, 2^-22.6 for lg2, 2^-11 relative for tanh; and
-//! within 2^-20.5 absolute for sin and cos in [-pi, pi]. The last bits of a GPU differ:
-//! CALIBRATION.md says by how much.
+//! The `.approx` functions (PTX ISA 9.7.3). The ISA gives bounds and no bits. The results here lie within half an ulp
+//! and a little of the exact value in f32, and so inside every bound: 2 ulp for ex2, 1 ulp for rcp, 2^-22.9 relative
+//! for rsqrt, 2^-22.6 for lg2, 2^-11 relative for tanh; and within 2^-20.5 absolute for sin and cos in [-pi, pi]. The
+//! last bits of a GPU differ: CALIBRATION.md says by how much.
 //!
-//! Nothing calls the platform's mathematics library: only + - * / and square roots of f64, which
-//! IEEE 754 defines, so the bits are the same on every machine.
+//! Nothing calls the platform's mathematics library: only + - * / and square roots of f64, which IEEE 754 defines, so
+//! the bits are the same on every machine.
 
 /// Returns 2 to the power of `x`.
 #[inline(always)]
@@ -23,7 +22,7 @@ pub fn ex2(x: f32) -> f32 {
     if x.is_nan() { f32::NAN } else { result }
 }
 
-/// 2^f for |f| <= 1/2: Taylor terms ln(2)^k / k!, the first one left out is 7e-12.
+/// Returns 2^f for |f| <= 1/2, by the Taylor terms ln(2)^k / k!. The first one that is left out is 7e-12.
 #[inline(always)]
 fn exp2_fraction(f: f64) -> f64 {
     const C: [f64; 10] = [
@@ -76,8 +75,8 @@ pub fn lg2(x: f32) -> f32 {
     (f64::from(exponent) + 2.0 * std::f64::consts::LOG2_E * s * p) as f32
 }
 
-/// (sin x, cos x). The argument becomes turns, rounded to f32 as on hardware: outside a few turns
-/// its place within one is lost, and from 2^24 turns on it counts as a whole number of them.
+/// Returns the sine and the cosine of `x`. The argument becomes turns, rounded to f32 as on hardware: outside a few
+/// turns its place within one is lost, and from 2^24 turns on it counts as a whole number of them.
 fn sin_cos(x: f32) -> (f64, f64) {
     const TURNS_PER_RADIAN: f32 = f32::from_bits(0x3e22_f983);
     let turns = f64::from(x * TURNS_PER_RADIAN);
@@ -104,15 +103,18 @@ fn sin_cos(x: f32) -> (f64, f64) {
     }
 }
 
+/// Returns the sine of `x`, which keeps the sign of a zero.
 pub fn sin(x: f32) -> f32 {
     // sin(-0) is -0, which the reduction loses.
     if x == 0.0 { x } else { sin_cos(x).0 as f32 }
 }
 
+/// Returns the cosine of `x`, an angle in radians.
 pub fn cos(x: f32) -> f32 {
     sin_cos(x).1 as f32
 }
 
+/// Returns the hyperbolic tangent of `x`.
 pub fn tanh(x: f32) -> f32 {
     if x.is_nan() {
         return x;
@@ -127,14 +129,14 @@ pub fn tanh(x: f32) -> f32 {
     ((e - 1.0) / (e + 1.0)) as f32
 }
 
+/// Returns the reciprocal of the square root of `x`.
 #[inline(always)]
 pub fn rsqrt(x: f32) -> f32 {
     (1.0 / f64::from(x).sqrt()) as f32
 }
 
-/// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 (9.7.3.14 and 17): of the upper word of the operand,
-/// to the upper word of the result, subnormals being zeros. Rounded to nearest here; the ISA names
-/// no bound.
+/// Computes `rcp.approx.ftz.f64` or `rsqrt.approx.ftz.f64` (9.7.3.14 and 17), from the upper word of the operand to the
+/// upper word of the result. Subnormal numbers are zeros. The result is rounded to nearest, as the ISA names no bound.
 #[inline(always)]
 pub fn gross(a: u64, of: impl Fn(f64) -> f64) -> u64 {
     let flushed = |bits: u64| {

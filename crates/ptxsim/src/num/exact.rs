@@ -1,5 +1,5 @@
-//! f64 arithmetic in every rounding mode, subnormal operands and results included: exact integers,
-//! rounded once (IEEE 754-2019, 4.3). Slow, and used only where no hardware instruction exists.
+//! f64 arithmetic in every rounding mode, subnormal operands and results included. It computes with exact integers and
+//! rounds once (IEEE 754-2019, 4.3). It is slow, and used only where no hardware instruction exists.
 
 use super::round::Round;
 
@@ -13,8 +13,8 @@ fn parts(x: f64) -> (u64, i32) {
     }
 }
 
-/// `sticky`: something not zero lies below the last bit of `significand`, which is then not small
-/// (60 bits at least), or zero.
+/// Rounds significand * 2^exponent to f64. `sticky` is true if something not zero lies below the last bit of
+/// `significand`, which then has 60 bits at least, or is zero.
 fn round(negative: bool, significand: u128, exponent: i32, sticky: bool, mode: Round) -> f64 {
     let sign = u64::from(negative) << 63;
     if significand == 0 {
@@ -64,6 +64,7 @@ fn round(negative: bool, significand: u128, exponent: i32, sticky: bool, mode: R
     )
 }
 
+/// Returns a * b, rounded once.
 pub fn mul(a: f64, b: f64, mode: Round) -> f64 {
     if !a.is_finite() || !b.is_finite() {
         return a * b;
@@ -74,6 +75,7 @@ pub fn mul(a: f64, b: f64, mode: Round) -> f64 {
     round(negative, product, ea + eb, false, mode)
 }
 
+/// Returns a / b, rounded once.
 pub fn div(a: f64, b: f64, mode: Round) -> f64 {
     if !a.is_finite() || !b.is_finite() || a == 0.0 || b == 0.0 {
         return a / b;
@@ -86,6 +88,7 @@ pub fn div(a: f64, b: f64, mode: Round) -> f64 {
     round(negative, n / d, ea - eb - 74, n % d != 0, mode)
 }
 
+/// Returns the square root of `a`, rounded once.
 pub fn sqrt(a: f64, mode: Round) -> f64 {
     if !a.is_finite() || a <= 0.0 {
         return a.sqrt();
@@ -101,6 +104,7 @@ pub fn sqrt(a: f64, mode: Round) -> f64 {
     round(false, root, (e - lift) / 2, root * root != n, mode)
 }
 
+/// Returns a * b + c, rounded once.
 pub fn fma(a: f64, b: f64, c: f64, mode: Round) -> f64 {
     if !a.is_finite() || !b.is_finite() || !c.is_finite() {
         return a.mul_add(b, c);
@@ -114,6 +118,7 @@ pub fn fma(a: f64, b: f64, c: f64, mode: Round) -> f64 {
     )
 }
 
+/// Returns a + b, rounded once.
 pub fn add(a: f64, b: f64, mode: Round) -> f64 {
     if !a.is_finite() || !b.is_finite() {
         return a + b;
@@ -126,8 +131,10 @@ pub fn add(a: f64, b: f64, mode: Round) -> f64 {
     )
 }
 
+/// A term of a sum: whether it is negative, its significand and its exponent.
 type Term = (bool, u128, i32);
 
+/// Returns the sum of two terms, rounded once.
 fn sum(x: Term, y: Term, mode: Round) -> f64 {
     let lifted = |(sign, m, e): Term| {
         // One bit is left for the carry. Bits shifted out below are jammed into the last bit:
@@ -173,7 +180,7 @@ mod tests {
         x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
     }
 
-    /// Bits that meet: exponents close to each other, or anything.
+    /// Draws bits that meet: exponents close to each other, or anything.
     fn any_f64() -> impl Strategy<Value = f64> {
         prop_oneof![
             any::<u64>().prop_map(f64::from_bits),

@@ -1,5 +1,5 @@
-//! Arithmetic that Rust does not have as PTX defines it: directed rounding, narrow floating-point
-//! formats, approximations. Pure functions over bits.
+//! Arithmetic that PTX defines and Rust does not have: directed rounding, narrow floating-point formats,
+//! approximations. These are pure functions over bits.
 
 pub mod approx;
 pub mod exact;

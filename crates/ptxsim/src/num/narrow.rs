@@ -7,11 +7,11 @@ use super::round::Round;
 pub struct Format {
     exponent_bits: u32,
     fraction_bits: u32,
-    /// Magnitude bits of the largest finite value.
+    /// The magnitude bits of the largest finite value.
     max_finite: u32,
-    /// Magnitude bits of infinity; `None` for e4m3 and the formats of 6 and 4 bits, which have none.
+    /// The magnitude bits of infinity, or `None` for e4m3 and the formats of 6 and 4 bits, which have none.
     infinity: Option<u32>,
-    /// The value that PTX writes for a NaN: the largest number, where there is none.
+    /// The value that PTX writes for a NaN, which is the largest number in formats without one.
     nan: u32,
 }
 
@@ -66,7 +66,8 @@ pub const E2M1: Format = Format {
     nan: 7,
 };
 
-/// Powers of two from 2^-127 on, without a sign and without 0; the last code is the NaN.
+/// Returns the value of a ue8m0. Its codes are powers of two from 2^-127 on, without a sign and without 0, and the last
+/// code is the NaN.
 pub fn ue8m0_to_f64(code: u32) -> f64 {
     match code & 0xff {
         0xff => f64::NAN,
@@ -74,8 +75,9 @@ pub fn ue8m0_to_f64(code: u32) -> f64 {
     }
 }
 
-/// The power of two at or below a magnitude, or at or above it (`up`), as the host functions of CUDA 13.0 say
-/// (cuda_fp8.hpp): the sign is dropped, and what lies below 2^-127 becomes that. `saturate`: what is not a NaN is no NaN.
+/// Returns the code of the power of two at or below a magnitude, or at or above it with `up`, as the host functions of
+/// CUDA 13.0 do (cuda_fp8.hpp): the sign is dropped, and what lies below 2^-127 becomes that. With `saturate`, only a
+/// NaN becomes the NaN.
 #[inline(always)]
 pub fn f32_to_ue8m0(bits: u32, up: bool, saturate: bool) -> u32 {
     const SMALLEST: u32 = 1 << 22;
@@ -89,6 +91,7 @@ pub fn f32_to_ue8m0(bits: u32, up: bool, saturate: bool) -> u32 {
     }
 }
 
+/// Converts a ue8m0 to bf16, exactly.
 #[inline(always)]
 pub fn ue8m0_to_bf16(code: u32) -> u32 {
     match code & 0xff {
@@ -108,6 +111,7 @@ impl Format {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
+    /// Returns the value of a code.
     pub fn decode(self, bits: u32) -> f64 {
         let sign = if bits & self.sign_bit() != 0 {
             -1.0
@@ -131,8 +135,8 @@ impl Format {
         sign * f64::from(significand) * pow2(exponent - self.bias() - self.fraction_bits as i32)
     }
 
-    /// Rounds once. `saturate`: what would be infinite or too large becomes the largest finite
-    /// value. Stochastic rounding and anything but a correctly rounded result do not exist here.
+    /// Returns the code of a value, rounded once. With `saturate`, what would be infinite or too large becomes the
+    /// largest finite value. There is no stochastic rounding.
     pub fn encode(self, x: f64, mode: Round, saturate: bool) -> u32 {
         if x.is_nan() {
             return self.nan;
@@ -160,7 +164,7 @@ impl Format {
         let bits = x.to_bits();
         let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;
         if exponent == -1023 {
-            // Below every format here (bf16 reaches 2^-133): only its sign and being there count.
+            // This is below every format here (bf16 reaches 2^-133): only its sign counts, and that it is not 0.
             let up = bits << 1 != 0
                 && (mode == Round::Up && sign == 0 || mode == Round::Down && sign != 0);
             return sign | u32::from(up);
@@ -193,11 +197,12 @@ impl Format {
     }
 }
 
+/// Returns 2 to the power of `exponent`, which has to be that of a normal f64.
 fn pow2(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Exact; no branches, so that 32 lanes go through vector registers.
+/// Converts f16 to f32 exactly and without branches, so that several lanes are converted in one vector register.
 #[inline(always)]
 pub fn f16_to_f32(h: u32) -> f32 {
     let magnitude = (h & 0x7fff) << 13;
@@ -226,13 +231,13 @@ pub fn e4m3_to_f32(b: u32) -> f32 {
     f32::from_bits(value.to_bits() | (b & 0x80) << 24)
 }
 
-/// The upper byte of an f16.
+/// Converts e5m2 to f32 exactly. Its code is the upper byte of an f16.
 #[inline(always)]
 pub fn e5m2_to_f32(b: u32) -> f32 {
     f16_to_f32((b & 0xff) << 8)
 }
 
-/// To nearest even; a NaN becomes 0x7fff. No branches, as above.
+/// Rounds f32 to the nearest f16, ties to even. A NaN becomes 0x7fff. There are no branches, as in [`f16_to_f32`].
 #[inline(always)]
 pub fn f32_to_f16(x: f32) -> u32 {
     let bits = x.to_bits();
@@ -255,11 +260,13 @@ pub fn f32_to_f16(x: f32) -> u32 {
     }
 }
 
+/// Converts bf16 to f32 exactly: it is the upper half of one.
 #[inline(always)]
 pub fn bf16_to_f32(b: u32) -> f32 {
     f32::from_bits(b << 16)
 }
 
+/// Rounds f32 to the nearest bf16, ties to even.
 #[inline(always)]
 pub fn f32_to_bf16(x: f32) -> u32 {
     let bits = x.to_bits();
@@ -318,7 +325,7 @@ mod tests {
         assert_eq!(E5M2.encode(-f64::INFINITY, Round::Nearest, true), 0xfb);
     }
 
-    /// The values of PTX ISA 5.2.3, written down.
+    /// Compares with the values of PTX ISA 5.2.3, written down.
     #[test]
     fn every_code_of_6_and_4_bits() {
         let e2m1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
@@ -351,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Every bf16, and its neighbours in f32, against the powers of two themselves.
+    /// Compares every bf16, and its neighbours in f32, with the powers of two themselves.
     #[test]
     fn every_scale_encloses_its_number() {
         for bits in (0..=0xffff_u32).flat_map(|b| [b << 16, b << 16 | 1, b << 16 | 0xffff]) {
@@ -374,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Nearest by search over every value of the format, ties to the even code.
+    /// Compares with the nearest value by a search over every value of the format, ties to the even code.
     #[test]
     fn rounding_to_few_bits_is_nearest_even() {
         for format in [E4M3, E5M2, E2M3, E3M2, E2M1] {

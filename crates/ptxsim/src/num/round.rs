@@ -1,8 +1,8 @@
 //! Rounding modes (PTX ISA 9.7.3, "rounding modifiers") for f32 and f64.
 //!
-//! The method for f32: compute in f64, know the sign of what was lost, fold it into the last bit
-//! ("round to odd"), then round once to f32. Because 53 >= 24 + 2, the result is the correctly
-//! rounded one (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+//! The method for f32 has three steps: compute in f64, fold the sign of what was lost into the last bit ("round to
+//! odd"), and round once to f32. Because 53 >= 24 + 2, the result is the correctly rounded one (Boldo and Melquiond,
+//! "Emulation of FMA and correctly rounded sums", 2008).
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Round {
@@ -13,6 +13,7 @@ pub enum Round {
 }
 
 impl Round {
+    /// Returns the mode that a word of PTX names.
     pub fn parse(word: &str) -> Option<Round> {
         Some(match word {
             "rn" | "rni" => Round::Nearest,
@@ -24,14 +25,14 @@ impl Round {
     }
 }
 
-/// x + y = sum + lost, exactly, where nothing overflows (Knuth's TwoSum).
+/// Returns `sum` and `lost` with x + y = sum + lost, exactly, where nothing overflows (Knuth's TwoSum).
 fn two_sum(x: f64, y: f64) -> (f64, f64) {
     let sum = x + y;
     let part = sum - x;
     (sum, (x - (sum - part)) + (y - part))
 }
 
-/// The nearest value to sum + lost whose last bit says that something was lost.
+/// Returns the nearest value to sum + lost whose last bit is set if something was lost.
 pub fn to_odd(sum: f64, lost: f64) -> f64 {
     if lost == 0.0 || !sum.is_finite() || sum.to_bits() & 1 == 1 {
         return sum;
@@ -47,6 +48,7 @@ pub fn to_odd(sum: f64, lost: f64) -> f64 {
     })
 }
 
+/// Rounds an f64 to f32, in any mode.
 pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
     let near = x as f32;
     let wide = f64::from(near);
@@ -68,8 +70,8 @@ pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
     }
 }
 
-/// The sum of two exact f64 values, rounded once to f32. An exact zero from cancellation is -0
-/// only when rounding down (IEEE 754-2019, 6.3).
+/// Returns the sum of two exact f64 values, rounded once to f32. An exact zero from cancellation is -0 only when
+/// rounding down (IEEE 754-2019, 6.3).
 pub fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
     let (sum, lost) = two_sum(x, y);
     if sum == 0.0
@@ -82,26 +84,30 @@ pub fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
     f64_to_f32(to_odd(sum, lost), mode)
 }
 
+/// Returns a * b + c, rounded once.
 pub fn fma_f32(a: f32, b: f32, c: f32, mode: Round) -> f32 {
     // 24 + 24 bits: the product is exact in f64.
     sum_to_f32(f64::from(a) * f64::from(b), f64::from(c), mode)
 }
 
-/// a * b + c exactly, then to f64 with the lost part in the last bit: for formats of at most 24
-/// bits behind it.
+/// Returns a * b + c, rounded to odd in f64. If it is then rounded to a format of at most 24 bits, the result is
+/// rounded correctly. The product has to be exact in f64.
 pub fn fma_to_odd(a: f64, b: f64, c: f64) -> f64 {
     let (sum, lost) = two_sum(a * b, c);
     to_odd(sum, lost)
 }
 
+/// Returns a + b, rounded once.
 pub fn add_f32(a: f32, b: f32, mode: Round) -> f32 {
     sum_to_f32(f64::from(a), f64::from(b), mode)
 }
 
+/// Returns a * b, rounded once.
 pub fn mul_f32(a: f32, b: f32, mode: Round) -> f32 {
     f64_to_f32(f64::from(a) * f64::from(b), mode)
 }
 
+/// Returns a / b, rounded once.
 pub fn div_f32(a: f32, b: f32, mode: Round) -> f32 {
     let (a, b) = (f64::from(a), f64::from(b));
     let q = a / b;
@@ -112,6 +118,7 @@ pub fn div_f32(a: f32, b: f32, mode: Round) -> f32 {
     f64_to_f32(to_odd(q, if b < 0.0 { -rest } else { rest }), mode)
 }
 
+/// Returns the square root of `a`, rounded once.
 pub fn sqrt_f32(a: f32, mode: Round) -> f32 {
     let a = f64::from(a);
     let root = a.sqrt();
@@ -136,7 +143,7 @@ fn direct_f64(near: f64, lost: f64, mode: Round) -> f64 {
     }
 }
 
-/// Float to integer of the same kind of float (`cvt.rni.f32.f32`).
+/// Rounds a float to an integer, which stays a float (`cvt.rni.f32.f32`).
 pub fn integral_f64(x: f64, mode: Round) -> f64 {
     match mode {
         Round::Nearest => x.round_ties_even(),
@@ -158,6 +165,7 @@ pub fn i128_to_f32(x: i128, mode: Round) -> f32 {
     }
 }
 
+/// Converts an integer of at most 64 bits to f64 with one rounding.
 pub fn i128_to_f64(x: i128, mode: Round) -> f64 {
     let near = x as f64;
     direct_f64(near, (x - near as i128) as f64, mode)
@@ -168,7 +176,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Every mode from first principles: the two neighbours of the exact value, which f64 holds.
+    /// Checks every mode against the two neighbours of the exact value, which f64 holds.
     fn check(exact: f64, got: [f32; 4]) {
         let near = exact as f32;
         let wide = f64::from(near);

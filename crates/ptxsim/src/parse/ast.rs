@@ -1,7 +1,7 @@
-//! The syntax of PTX text, before anything is known about what an instruction means.
+//! The syntax of PTX text, without the meaning of instructions.
 //!
-//! Names follow the PTX ISA (9.0, chapters 4 and 5). Nothing here is checked against the
-//! instruction set: an instruction is its dotted words and its operands.
+//! Names follow the PTX ISA (9.0, chapters 4 and 5). Nothing here is checked against the instruction set: an
+//! instruction is its dotted words and its operands.
 
 use super::lines::{LineId, Lines};
 use std::sync::Arc;
@@ -49,6 +49,7 @@ pub enum Ty {
 }
 
 impl Ty {
+    /// Returns the type that a word names.
     pub fn parse(word: &str) -> Option<Ty> {
         Some(match word {
             "pred" => Ty::Pred,
@@ -75,7 +76,7 @@ impl Ty {
         })
     }
 
-    /// Bytes in memory. A predicate has none of its own; 1 is what an array of them would take.
+    /// Returns the bytes in memory. A predicate has none of its own; 1 is what each one of an array would take.
     pub fn bytes(self) -> u32 {
         match self {
             Ty::Pred | Ty::B8 | Ty::U8 | Ty::S8 => 1,
@@ -111,31 +112,32 @@ pub enum Number {
     F64(f64),
 }
 
-/// A variable, a register, a parameter.
+/// A declaration: a variable, a register or a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Var {
     pub space: Space,
     pub align: Option<u32>,
     pub ty: Ty,
-    /// Elements of a vector type, 1 where it is none.
+    /// The number of elements of a vector type; 1 for other types.
     pub vector: u32,
     pub name: String,
-    /// Elements; 0 for an array without a size (`extern .shared x[]`), 1 where it is no array.
+    /// The number of elements of an array; 0 for one without a size (`extern .shared x[]`), and 1 for what is no array.
     pub elements: u64,
     pub is_extern: bool,
     pub init: Vec<Init>,
-    /// `.reg .f32 %f<10>` stands for %f0 to %f9.
+    /// The number of registers of a range: `.reg .f32 %f<10>` declares %f0 to %f9.
     pub count: Option<u32>,
     pub pos: Pos,
 }
 
 impl Var {
-    /// Bytes; `None` past what a 64-bit address can hold.
+    /// Returns the size in bytes, or `None` if it is more than 64 bits hold.
     pub fn bytes(&self) -> Option<u64> {
         self.elements
             .checked_mul(u64::from(self.ty.bytes() * self.vector))
     }
 
+    /// Returns the alignment: the one that is written, or else the size of an element.
     pub fn natural_align(&self) -> u32 {
         self.align.unwrap_or(self.ty.bytes() * self.vector).max(1)
     }
@@ -147,19 +149,19 @@ pub enum Operand {
     Name(String),
     /// A negated predicate, such as `!%p1`.
     Not(String),
-    /// Two destinations, such as `%p1|%p2`.
+    /// A pair of destinations, such as `%p1|%p2`.
     Pair(String, String),
     /// A name and an offset, such as `name+4`.
     Offset(String, i64),
     Number(Number),
     /// A vector of operands, such as `{%f1, %f2}`.
     Vector(Vec<Operand>),
-    /// `[%rd1+16]`, `[sym]`; the base is a name or, absolute, nothing.
+    /// An address, such as `[%rd1+16]` or `[sym]`. The base is a name, or nothing if the address is a number.
     Address {
         base: Option<String>,
         offset: i64,
     },
-    /// `[%rd1, {%f1, %f2}]`: an element of a texture, a surface or a tensor.
+    /// An element of a texture, a surface or a tensor, such as `[%rd1, {%f1, %f2}]`.
     Element {
         base: String,
         at: Vec<Operand>,
@@ -177,7 +179,7 @@ pub struct Guard {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
     pub guard: Option<Guard>,
-    /// `ld.global.v4.f32` is ["ld", "global", "v4", "f32"].
+    /// The words of the instruction: `ld.global.v4.f32` is ["ld", "global", "v4", "f32"].
     pub words: Vec<String>,
     pub operands: Vec<Operand>,
     pub pos: Pos,
@@ -185,6 +187,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
+    /// Returns the words, joined by dots.
     pub fn form(&self) -> String {
         self.words.join(".")
     }
@@ -221,11 +224,11 @@ pub struct Function {
 /// The directives of a kernel on clusters of its blocks (PTX ISA 11.7).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clusters {
-    /// Blocks of a cluster that the kernel requires, in each dimension.
+    /// The number of blocks of a cluster that the kernel requires, in each dimension.
     pub required: Option<[u32; 3]>,
     /// True if the kernel runs in clusters only.
     pub explicit: bool,
-    /// Blocks of a cluster at most.
+    /// The number of blocks of a cluster, at most.
     pub most: Option<u32>,
     /// A directive that is not built.
     pub refused: Option<(String, Pos)>,

@@ -1,15 +1,15 @@
-//! Source lines of instructions, and the calls by which they came where they are (PTX ISA 11.5.3).
+//! Source lines of instructions, and the calls that inlined them (PTX ISA 11.5.3).
 //!
-//! A `.loc` of inlined code names the place of the call, but not what the call itself was inlined into.
-//! That is said by a `.loc` of the call's own place, which has to stand before. nvcc (13.0.88) writes it
-//! directly before the first `.loc` that refers to it, and never again for that. So a call directly before
-//! is the right one. Later, when code of two inlinings takes turns, any of the calls at that place may be
-//! meant: all of them are kept, and where they differ the text says so.
+//! A `.loc` of inlined code names the place of the call, but not what the call itself was inlined into. That is in a
+//! `.loc` of the call's own place, which has to stand before. nvcc (13.0.88) writes it directly before the first `.loc`
+//! that refers to it, and never again for that. So a call directly before is the right one. Later, when code of two
+//! inlinings takes turns, any of the calls at that place may be meant: all of them are kept, and where they differ the
+//! text says so.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 
-/// Position in the source. Lines count from 1; 0: of no line.
+/// A position in the source. Lines count from 1, and 0 is no line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct At {
     pub file: u32,
@@ -24,17 +24,17 @@ pub struct LineId(u32);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Line {
     at: At,
-    /// Calls that may have been inlined there, all made before this line; none where it was not inlined.
+    /// The calls that may have been inlined there, all made before this line; none if the line was not inlined.
     calls: Vec<LineId>,
 }
 
-/// Calls that are kept where PTX does not say which of them is meant. Beyond that number no line is given.
+/// The number of calls that are kept if PTX does not say which of them is meant. Beyond that number no line is given.
 const MOST_CALLS: usize = 8;
 
-/// Calls that a line comes with, one inlined at the next.
+/// The number of calls, one inlined at the next, that a text names.
 const MOST_LEVELS: usize = 8;
 
-/// Steps from a line of a foreign file to one of its own, and lines that may be met on the way.
+/// The number of steps from a line of a foreign file to one of its own, and of lines that may be met on the way.
 const MOST_STEPS: usize = 64;
 
 /// The source lines of a module.
@@ -42,7 +42,7 @@ const MOST_STEPS: usize = 64;
 pub struct Lines {
     all: Vec<Line>,
     pub files: BTreeMap<u32, String>,
-    /// Files of others, such as the headers of a toolkit, by number.
+    /// The files of others, such as the headers of a toolkit, by number.
     foreign: BTreeSet<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// From here on, files that `own` refuses are foreign: see [`Lines::own`].
+    /// Makes the files foreign for which `own` returns false: see [`Lines::own`].
     pub fn tell_apart(&mut self, own: impl Fn(&str) -> bool) {
         self.foreign = self
             .files
@@ -67,6 +67,7 @@ impl Lines {
             .collect();
     }
 
+    /// Returns the position of a line.
     pub fn at(&self, id: LineId) -> At {
         self.line(id).map(|line| line.at).unwrap_or_default()
     }
@@ -75,6 +76,7 @@ impl Lines {
         self.all.get(id.0 as usize)
     }
 
+    /// Returns true if a line is in no foreign file.
     pub(crate) fn is_own(&self, id: LineId) -> bool {
         let at = self.at(id);
         at.line > 0 && !self.foreign.contains(&at.file)
@@ -86,14 +88,14 @@ impl Lines {
         format!("{file}:{}", at.line)
     }
 
-    /// `mma.hpp:288 inlined at k.cu:12 inlined at k.cu:40`: the line, and the calls in files that are not
-    /// foreign. Nothing where there is no line.
+    /// Returns a place such as `mma.hpp:288 inlined at k.cu:12 inlined at k.cu:40`: the line, and the calls in files
+    /// that are not foreign. Returns `None` if there is no line.
     pub fn place(&self, id: LineId) -> Option<String> {
         (self.at(id).line > 0).then(|| self.name(id) + &self.inlined(&BTreeSet::from([id])))
     }
 
-    /// The innermost line that is in no foreign file, and how it was inlined; the line itself where all
-    /// are foreign. `k.cu:5 or k.cu:9` where PTX does not say which.
+    /// Returns the innermost line that is in no foreign file, and the calls that inlined it. If all lines are foreign,
+    /// that is the line itself. If PTX does not say which of several it is, the text is `k.cu:5 or k.cu:9`.
     pub fn own(&self, id: LineId) -> (String, String) {
         let mut lines = BTreeSet::from([id]);
         if !self.is_own(id) {
@@ -110,8 +112,9 @@ impl Lines {
         (one_of(&names), inlined)
     }
 
-    /// Returns the line that [`Lines::own`] names, and the lines in no foreign file at which it was inlined, the outermost
-    /// last. They end where PTX leaves open which call it is. Only the line itself where that is open from the start.
+    /// Returns the line that [`Lines::own`] names, and the lines in no foreign file at which it was inlined, the
+    /// outermost last. They end where PTX leaves open which call it is. If that is open from the start, there is only
+    /// the line itself.
     pub fn own_lines(&self, id: LineId) -> Vec<At> {
         let mut chain: Vec<At> = Vec::new();
         let mut lines = BTreeSet::from([id]);
@@ -142,7 +145,7 @@ impl Lines {
         lines.iter().map(|id| self.name(*id)).collect()
     }
 
-    /// ` inlined at k.cu:12 inlined at k.cu:40`, up to where the lines have different calls.
+    /// Returns the calls, such as ` inlined at k.cu:12 inlined at k.cu:40`, up to where the lines have different ones.
     fn inlined(&self, lines: &BTreeSet<LineId>) -> String {
         let (mut text, mut levels) = (String::new(), 0);
         let (mut lines, mut last) = (lines.clone(), self.names(lines));
@@ -169,7 +172,7 @@ impl Lines {
         text + " inlined at ..."
     }
 
-    /// The next calls outwards that are in no foreign file; where there are none, the next calls.
+    /// Returns the next calls outwards that are in no foreign file, or the next calls if there are none.
     fn callers(&self, lines: &BTreeSet<LineId>) -> BTreeSet<LineId> {
         let next = |id: &LineId| self.line(*id).map_or(&[][..], |line| &line.calls);
         let nearest: BTreeSet<LineId> = lines.iter().flat_map(next).copied().collect();
@@ -205,16 +208,16 @@ pub struct Call<'a> {
     pub callee: (&'a str, i64),
 }
 
-/// Lines as they are read, of one function after the other.
+/// The lines as they are read, one function after the other.
 #[derive(Default)]
 pub struct LineReader<'a> {
     pub lines: Lines,
     known: HashMap<Line, LineId>,
-    /// The lines at a position in the function.
+    /// The lines at each position in the function.
     here: HashMap<At, Vec<LineId>>,
-    /// The lines that each call was named by.
+    /// The lines by which each call was named.
     named: HashMap<Call<'a>, Vec<LineId>>,
-    /// Several calls that look like one: a macro makes them.
+    /// The calls that look like another one, as calls by a macro do.
     alike: HashSet<Call<'a>>,
     /// The `.loc` before, if no instruction followed on it.
     before: Option<LineId>,
@@ -229,7 +232,7 @@ impl<'a> LineReader<'a> {
         self.before = None;
     }
 
-    /// An instruction is at this place.
+    /// Notes that an instruction is at this place.
     pub fn instruction(&mut self) {
         self.before = None;
     }
@@ -243,6 +246,7 @@ impl<'a> LineReader<'a> {
         id
     }
 
+    /// Returns the lines that may be the call at which a line was inlined.
     fn calls(&mut self, call: Call<'a>) -> Vec<LineId> {
         if let Some(before) = self.before
             && self.lines.at(before) == call.at
@@ -263,7 +267,8 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// A call whose own call is not known. As each is named once, it is none that was named so before.
+    /// Decides which of several outer calls is meant, for a call that is named now. As each call is named once, it is
+    /// none that was named in this way before.
     fn named_now(&mut self, id: LineId, call: Call<'a>) -> LineId {
         let line = self.lines.line(id).cloned().unwrap_or_default();
         let named = self.named.get(&call).cloned().unwrap_or_default();
@@ -286,6 +291,7 @@ impl<'a> LineReader<'a> {
         }
     }
 
+    /// Returns the number of a line, and adds the line if it is new.
     fn number(&mut self, line: Line) -> LineId {
         if let Some(id) = self.known.get(&line) {
             return *id;
@@ -297,7 +303,8 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// False where it is there already. One more than are kept says that there are too many.
+/// Adds a line to a list, and returns false if the list has it already. One more line than are kept shows that there
+/// are too many.
 fn note(all: &mut Vec<LineId>, id: LineId) -> bool {
     let new = !all.contains(&id);
     if new && all.len() <= MOST_CALLS {

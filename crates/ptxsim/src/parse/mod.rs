@@ -1,6 +1,5 @@
-//! PTX text -> `ast::Module`. Knows the grammar (PTX ISA 4 and 5), not the instruction set. Any
-//! text at all gives a module or a message with line and column; nothing here panics, and nesting
-//! costs no stack.
+//! Reads PTX text into an `ast::Module`. It knows the grammar (PTX ISA 4 and 5), not the instruction set. Any text at
+//! all gives a module or a message with line and column. Nothing here panics, and nesting costs no stack.
 
 pub mod ast;
 pub mod lines;
@@ -16,9 +15,10 @@ use lines::{At, Call, LineId, LineReader};
 use scan::{InlineAsm, Scanner};
 use std::sync::Arc;
 
-/// More than any compiler writes; a text that asks for more is refused instead of served.
+/// The number of registers of a range, at most. No compiler writes as many, and a text that does is refused.
 const MAX_REGISTERS: u32 = 1 << 20;
 
+/// Reads a module. Fails on text that is no PTX, with the first place that cannot be read.
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let mut parser = Parser::new(text);
     let mut module = Module::default();
@@ -50,6 +50,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a directive of the module, a function or a variable.
     fn top_level(&mut self, module: &mut Module) -> Result<(), ParseError> {
         self.s.skip()?;
         let start = self.s;
@@ -121,7 +122,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A function or a variable, with its linkage.
+    /// Reads a function or a variable, with its linkage.
     fn declaration(&mut self, module: &mut Module) -> Result<(), ParseError> {
         let mut is_extern = false;
         loop {
@@ -152,6 +153,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a function from its name on, with its body if it has one.
     fn function(&mut self, is_entry: bool) -> Result<Function, ParseError> {
         let returns = if !is_entry && self.s.peek()? == Some(b'(') {
             self.params()?
@@ -239,6 +241,7 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Reads one to three numbers of threads or blocks.
     fn three(&mut self) -> Result<[u32; 3], ParseError> {
         let mut dims = [1; 3];
         for (i, dim) in dims.iter_mut().enumerate() {
@@ -259,6 +262,7 @@ impl<'a> Parser<'a> {
         Ok(dims)
     }
 
+    /// Reads a list of parameters in parentheses.
     fn params(&mut self) -> Result<Vec<Var>, ParseError> {
         self.s.expect(b'(')?;
         let mut params = Vec::new();
@@ -271,7 +275,7 @@ impl<'a> Parser<'a> {
         Ok(params)
     }
 
-    /// `.global .align 4 .b8 x[16] = {...}, y;`
+    /// Reads variables, such as `.global .align 4 .b8 x[16] = {...}, y;`.
     fn variables(&mut self) -> Result<Vec<Var>, ParseError> {
         let first = self.one_variable()?;
         let template = first.clone();
@@ -285,6 +289,7 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
+    /// Reads a variable, from its state space to its initialiser.
     fn one_variable(&mut self) -> Result<Var, ParseError> {
         let mut var = Var {
             space: Space::Reg,
@@ -312,7 +317,7 @@ impl<'a> Parser<'a> {
                 ".ptr" => self.pointee()?,
                 ".v2" => var.vector = 2,
                 ".v4" => var.vector = 4,
-                // Memory that the host can reach too: to a kernel, a variable like any other.
+                // The host can reach this memory, too. To a kernel it is a variable like any other.
                 ".attribute" if self.s.peek()? == Some(b'(') => {
                     self.s.expect(b'(')?;
                     let attribute = self.s.directive()?;
@@ -377,6 +382,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Reads the name of a variable, its sizes and its initialiser.
     fn declarator(&mut self, var: &mut Var) -> Result<(), ParseError> {
         var.pos = self.s.pos();
         var.name = self.s.name()?.to_string();
@@ -421,6 +427,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Reads an initialiser. Its nested lists become one.
     fn initialiser(&mut self, init: &mut Vec<Init>) -> Result<(), ParseError> {
         let mut depth = 0_u32;
         loop {
@@ -460,6 +467,7 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Reads the offsets behind a name, and returns their sum.
     fn optional_offset(&mut self) -> Result<i64, ParseError> {
         let mut total = 0_i64;
         while matches!(self.s.peek()?, Some(b'+' | b'-')) {
@@ -478,9 +486,11 @@ impl<'a> Parser<'a> {
         Ok(total)
     }
 
-    /// `.loc 1 24 5` and `, function_name $L__info_string0+12, inlined_at 1 18 3`.
-    /// LLVM's assembly parser (seen in Triton 3.9) counts the lines of an inline text from the line of the statement: its
-    /// fifth instruction seems to be four lines further down in the source. The first `.loc` of a text is the statement's.
+    /// Reads a `.loc`, such as `.loc 1 24 5` with `, function_name $L__info_string0+12, inlined_at 1 18 3`.
+    ///
+    /// LLVM's assembly parser (seen in Triton 3.9) counts the lines of an inline text from the line of the statement:
+    /// its fifth instruction seems to be four lines further down in the source. So only the first `.loc` of such a text
+    /// counts, which is the statement's.
     fn loc(&mut self) -> Result<(), ParseError> {
         let block = self.s.inline_asm();
         let is_counted = block.is_some() && block == self.placed;
@@ -506,6 +516,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// Reads a file, a line and a column.
     fn at(&mut self) -> Result<At, ParseError> {
         Ok(At {
             file: self.small()?,
@@ -514,6 +525,7 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Reads an integer of 32 bits.
     fn small(&mut self) -> Result<u32, ParseError> {
         let pos = self.s.pos();
         match self.s.number()? {

@@ -1,8 +1,8 @@
-//! Characters to words: white space, comments, names, numbers. Knows positions, knows no grammar.
+//! Splits characters into words: white space, comments, names, numbers. It knows positions, and no grammar.
 
 use super::ast::{Number, Pos};
 
-/// An error in a text, and where.
+/// An error in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("PTX line {}, column {}: {message}", pos.line, pos.column)]
 pub struct ParseError {
@@ -10,20 +10,22 @@ pub struct ParseError {
     pub message: String,
 }
 
+/// A position in a text, and the functions that read from there on.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// Byte offset at which the present line starts.
+    /// The byte offset at which the present line starts.
     line_start: usize,
     inline_asm: Option<InlineAsm>,
 }
 
-/// A block that LLVM marks by two comments, by where it starts.
+/// A block that LLVM marks by two comments, named by the place where it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlineAsm(usize);
 
+/// Returns true if a name can begin with this character.
 pub fn is_name_start(c: u8) -> bool {
     c.is_ascii_alphabetic() || matches!(c, b'_' | b'$' | b'%')
 }
@@ -43,11 +45,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The block of inline assembly that the position is in.
+    /// Returns the block of inline assembly that the position is in.
     pub fn inline_asm(&self) -> Option<InlineAsm> {
         self.inline_asm
     }
 
+    /// Returns the line and the column of the position.
     pub fn pos(&self) -> Pos {
         let before = self.text.get(self.line_start..self.at).unwrap_or("");
         Pos {
@@ -56,6 +59,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Returns an error at the position.
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
         Err(ParseError {
             pos: self.pos(),
@@ -75,7 +79,7 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
-    /// Past white space and both kinds of comment.
+    /// Skips white space and both kinds of comment.
     pub fn skip(&mut self) -> Result<(), ParseError> {
         loop {
             match (self.byte(0), self.byte(1)) {
@@ -112,12 +116,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next character that means something, without taking it.
+    /// Returns the next character that means something, without taking it.
     pub fn peek(&mut self) -> Result<Option<u8>, ParseError> {
         self.skip()?;
         Ok(self.byte(0))
     }
 
+    /// Takes the next character if it is this one. Returns true if it was.
     pub fn take_if(&mut self, c: u8) -> Result<bool, ParseError> {
         let found = self.peek()? == Some(c);
         if found {
@@ -126,6 +131,7 @@ impl<'a> Scanner<'a> {
         Ok(found)
     }
 
+    /// Takes this character. Fails if the next one is another.
     pub fn expect(&mut self, c: u8) -> Result<(), ParseError> {
         if self.take_if(c)? {
             return Ok(());
@@ -152,7 +158,7 @@ impl<'a> Scanner<'a> {
         (0..length).for_each(|_| self.advance());
     }
 
-    /// The text at this place, for a message.
+    /// Returns the text at this place, for a message.
     pub fn describe(&self) -> String {
         match self
             .text
@@ -165,6 +171,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Takes characters while they are accepted, and returns them.
     fn run(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
         let start = self.at;
         while self.byte(0).is_some_and(&accept) {
@@ -173,7 +180,7 @@ impl<'a> Scanner<'a> {
         self.text.get(start..self.at).unwrap_or("")
     }
 
-    /// A name without dots: `%rd1`, `$L__BB0_2`, `param0`.
+    /// Reads a name without dots: `%rd1`, `$L__BB0_2`, `param0`.
     pub fn name(&mut self) -> Result<&'a str, ParseError> {
         match self.peek()? {
             Some(c) if is_name_start(c) => {
@@ -186,7 +193,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `.x` directly behind a name (`%tid.x`), else nothing.
+    /// Reads `.x` directly behind a name (`%tid.x`), if it is there.
     pub fn dotted_suffix(&mut self) -> &'a str {
         let start = self.at;
         while self.byte(0) == Some(b'.') && self.byte(1).is_some_and(|c| c.is_ascii_alphabetic()) {
@@ -196,7 +203,7 @@ impl<'a> Scanner<'a> {
         self.text.get(start..self.at).unwrap_or("")
     }
 
-    /// One directive with its dot: the next may follow without a blank between (`.reg.b16`).
+    /// Reads a directive with its dot. The next one may follow without a blank between (`.reg.b16`).
     pub fn directive(&mut self) -> Result<&'a str, ParseError> {
         self.skip()?;
         let start = self.at;
@@ -208,7 +215,7 @@ impl<'a> Scanner<'a> {
         Ok(self.text.get(start..self.at).unwrap_or(""))
     }
 
-    /// The words of an instruction: letters, digits, `_`, `.` and `::`.
+    /// Reads the words of an instruction: letters, digits, `_`, `.` and `::`.
     pub fn dotted(&mut self) -> Result<&'a str, ParseError> {
         self.skip()?;
         let start = self.at;
@@ -231,7 +238,7 @@ impl<'a> Scanner<'a> {
         Ok(self.text.get(start..self.at).unwrap_or(""))
     }
 
-    /// `"text"`; escapes are kept as they are written.
+    /// Reads `"text"`. Escapes are kept as they are written.
     pub fn string(&mut self) -> Result<&'a str, ParseError> {
         self.expect(b'"')?;
         let start = self.at;
@@ -243,14 +250,15 @@ impl<'a> Scanner<'a> {
         Ok(text)
     }
 
+    /// Returns true if a number begins here.
     pub fn starts_number(&mut self) -> Result<bool, ParseError> {
         Ok(self
             .peek()?
             .is_some_and(|c| c.is_ascii_digit() || c == b'-' || c == b'+'))
     }
 
-    /// Constants (PTX ISA 4.5): integers of every base with an optional U, `0f` and `0d` with the
-    /// bits in hexadecimal, decimal floating point.
+    /// Reads a constant (PTX ISA 4.5): integers of every base with an optional U, `0f` and `0d` with the bits in
+    /// hexadecimal, decimal floating point.
     pub fn number(&mut self) -> Result<Number, ParseError> {
         let negative = self.take_if(b'-')?;
         if !negative {
@@ -321,7 +329,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Past everything up to the `}` that closes an already open brace.
+    /// Skips everything up to the `}` that closes an already open brace.
     pub fn skip_block(&mut self) -> Result<(), ParseError> {
         let mut depth = 1_u32;
         while depth > 0 {
@@ -336,6 +344,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Skips everything up to the next `;`.
     pub fn skip_to_semicolon(&mut self) -> Result<(), ParseError> {
         loop {
             match self.peek()? {

@@ -1,14 +1,14 @@
-//! Bodies of functions: labels, instructions, operands, declarations.
+//! Reads bodies of functions: labels, instructions, operands, declarations.
 
 use super::ast::*;
 use super::scan::is_name_start;
 use super::{ParseError, Parser};
 
-/// Braces within braces: names are looked for outwards, so that depth costs time.
+/// The depth of braces within braces, at most. Names are looked for outwards, so that depth costs time.
 const MAX_DEPTH: u32 = 256;
 
 impl Parser<'_> {
-    /// Everything behind the opening brace, up to and with the closing one.
+    /// Reads everything behind the opening brace, up to and with the closing one.
     pub(super) fn body(&mut self) -> Result<Vec<Statement>, ParseError> {
         let mut out = Vec::new();
         let mut depth = 0_u32;
@@ -51,6 +51,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads a label, a table of labels, or an instruction without a guard.
     fn label_or_instruction(&mut self, out: &mut Vec<Statement>) -> Result<(), ParseError> {
         let start = self.s;
         let pos = self.s.pos();
@@ -70,7 +71,8 @@ impl Parser<'_> {
                         return Ok(());
                     }
                     ".callprototype" | ".calltargets" => {
-                        // The calls themselves say what they pass, and the module whose addresses it takes.
+                        // These are left out: the calls themselves have their arguments, and the module has the
+                        // functions whose addresses it takes.
                         self.s.skip_to_semicolon()?;
                         return Ok(());
                     }
@@ -136,7 +138,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Scalars between brackets. Not `operand`: nothing nests in PTX.
+    /// Reads scalars between brackets. They are not read by `operand`, because nothing nests in PTX.
     fn several(&mut self, open: u8, close: u8) -> Result<Vec<Operand>, ParseError> {
         self.s.expect(open)?;
         let mut all = Vec::new();
@@ -197,7 +199,7 @@ impl Parser<'_> {
         Ok(Operand::Address { base, offset })
     }
 
-    /// Parses what follows the name of a texture, a surface or a tensor.
+    /// Reads what follows the name of a texture, a surface or a tensor.
     fn element(&mut self, base: String) -> Result<Operand, ParseError> {
         let mut at = Vec::new();
         while self.s.take_if(b',')? {

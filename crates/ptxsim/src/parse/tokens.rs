@@ -1,7 +1,8 @@
-//! The tokens of a text that decide what it executes, for a digest of it. Two texts with the same tokens give the parser
-//! the same module, but for positions and source lines: it sees white space and comments through [`Scanner::skip`] alone,
-//! and a token says whether any was before it. What is left out is read by the parser's own functions, so that a
-//! `.loc` ends here where it ends there.
+//! The tokens of a text that decide what it executes, for a digest of it.
+//!
+//! Two texts with the same tokens give the parser the same module, but for positions and source lines: it sees white
+//! space and comments through [`Scanner::skip`] alone, and a token says whether any was before it. What is left out is
+//! read by the parser's own functions, so that a `.loc` ends here where it ends there.
 
 use super::scan::is_name_start;
 use super::{Module, ParseError, Parser};

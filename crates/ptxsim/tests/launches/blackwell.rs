@@ -45,7 +45,7 @@ fn kernel(target: &str, body: &str) -> String {
     )
 }
 
-/// 32 threads on these words: the pairs that they store.
+/// Runs 32 threads on these words, and returns the pairs that they store.
 fn run(text: &str, words: &[u32]) -> Result<Vec<[u32; 2]>, Fault> {
     let module = load(text);
     let mut memory = Memory::default();

@@ -90,7 +90,7 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |all, x| all << 8 | u64::from(*x))
 }
 
-/// The result of an operation on two elements, by another way than the simulator's.
+/// Returns the result of an operation on two elements, computed in another way than the simulator does.
 fn expected(op: &str, ty: &str, old: u64, new: u64) -> u64 {
     let (f, d) = (|x: u64| f32::from_bits(x as u32), f64::from_bits);
     let h = |x: u64| f16::from_bits(x as u16).to_f64();
@@ -128,7 +128,8 @@ fn expected(op: &str, ty: &str, old: u64, new: u64) -> u64 {
     }
 }
 
-/// Random bits. Floats are none that is a NaN or infinite; small ones, also of 0 and subnormal, are among them.
+/// Returns random elements. No float is a NaN or infinite, and small ones, zeros and subnormal ones among them, are
+/// drawn as well.
 fn some(random: &mut Random, ty: &str, count: usize) -> Vec<u8> {
     let width = width(ty);
     let one = |random: &mut Random| {

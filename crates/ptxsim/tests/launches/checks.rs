@@ -4,7 +4,7 @@
 use crate::common::*;
 use ptxsim::*;
 
-/// The text without its n-th (from 0) line that contains `what`.
+/// Returns the text without its n-th (from 0) line that contains `what`.
 fn without(text: &str, what: &str, n: usize) -> String {
     let mut seen = 0;
     let mut out = String::new();

@@ -6,7 +6,7 @@ use crate::common::*;
 use ptxsim::*;
 use std::fmt::Write;
 
-/// FNV-1a: long parts are given by their sum.
+/// Returns the sum that stands for long parts (FNV-1a).
 fn digest(bytes: &[u8]) -> u64 {
     let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -164,7 +164,7 @@ fn kernels_as_they_are() {
     insta::assert_snapshot!(all);
 }
 
-/// The text with its n-th (from 0) line that contains `what` removed, for every n.
+/// Returns the text with its n-th (from 0) line that contains `what` removed, for every n.
 fn each_without<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = String> + 'a {
     let hits: Vec<usize> = text
         .lines()
@@ -199,7 +199,7 @@ fn kernels_without_their_synchronisation() {
     insta::assert_snapshot!(all);
 }
 
-/// Accesses of every width in many arrangements, without order between them.
+/// Returns accesses of every width in many arrangements, without order between them.
 fn arrangements(space: &str, widths: &[(&str, u32)], address: &str) -> String {
     // The place of thread %r1, in accesses; the rest of the registers are free.
     let places = [

@@ -63,13 +63,13 @@ fn map_of_heads(v: Variant, heads: usize, rows: usize) -> TensorMap {
     }
 }
 
-/// The report, and the largest error against f64.
+/// Runs a variant, and returns its report and the largest error against f64.
 fn attend(v: Variant, text: &str, heads: usize, rows: usize) -> (Result<Report, Fault>, f64) {
     let (report, worst, _) = attend_by(v, text, (heads, rows), limits());
     (report, worst)
 }
 
-/// And the processor time of the launch.
+/// Does what [`attend`] does by these limits, and returns the processor time of the launch, too.
 fn attend_by(
     v: Variant,
     text: &str,
@@ -375,7 +375,7 @@ fn arrivals_and_bytes_that_never_come_are_deadlocks_by_name() {
     }
 }
 
-/// No GPU shows it: the values have come in all the same, or the output is right by chance.
+/// A GPU does not show it: the values have come in all the same, or the output is right by chance.
 #[test]
 fn values_that_nobody_waits_for_are_found() {
     let without = |wait: &str| {

@@ -11,7 +11,7 @@ fn run(module: &Module, name: &str, grid: u32, block: u32, n: i32) -> Result<Rep
     run_over(module, name, grid, block, n, |i| (i * 37 % 101) as u32)
 }
 
-/// `name(x, y, z, n)`: x holds small numbers, y has no value, z is zeros.
+/// Runs `name(x, y, z, n)`: x holds small numbers, y has no value, z is zeros.
 fn run_over(
     module: &Module,
     name: &str,
@@ -43,7 +43,7 @@ fn run_over(
     )
 }
 
-/// Sizes other than 3 blocks of 128 threads and n = 128: blocks, threads, n.
+/// The kernels with other sizes than 3 blocks of 128 threads and n = 128: blocks, threads, n.
 const SIZES: [(&str, [u32; 2], i32); 17] = [
     ("mma_at", [1, 32], 128),
     ("ring", [3, 128], 1024),
@@ -85,7 +85,8 @@ fn right_idioms_raise_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whatever the numbers are on which branches and addresses hang, and however many blocks there are.
+/// The kernels raise no finding whatever the numbers are that decide branches and addresses, and for any number of
+/// blocks.
 #[test]
 fn two_hundred_runs_of_right_kernels_raise_nothing() {
     let module = load(&fixture("right"));

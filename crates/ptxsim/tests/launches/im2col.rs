@@ -14,7 +14,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// A tensor of elements of two bytes: so many channels, positions of space and images.
+    /// A tensor of elements of two bytes, with its channels, positions of space and images.
     fn new(extents: &[u64], [lower, upper]: [&[i32]; 2], pixels: u32) -> Copy {
         let mut bytes = 2;
         let strides = extents.iter().take(extents.len() - 1).map(|extent| {
@@ -153,7 +153,7 @@ impl Copy {
         pixels.iter().map(place).collect()
     }
 
-    /// For each byte of the tile, as it lies there, the byte of the tensor that it is.
+    /// The byte of the tensor that each byte of the tile is, in the order of the tile.
     fn bytes_of_tile(&self) -> Vec<Option<usize>> {
         let each = self.map.element.bytes() as usize;
         let row = self.columns().channels as usize * each;
@@ -243,10 +243,10 @@ impl Copy {
     }
 }
 
-/// Images of 5 x 7 with 64 channels, three of them.
+/// Three images of 5 x 7 with 64 channels.
 const IMAGES: [u64; 4] = [64, 7, 5, 3];
 
-/// So many channels of this type, from 16 bytes behind the first, of images with a border.
+/// Returns a copy of `channels` channels of this type, from 16 bytes behind the first, of images with a border.
 fn with_type(element: MapElement, channels: u32) -> Copy {
     let each = element.bytes();
     let mut copy = Copy::new(&IMAGES, [&[-1, -1], &[-1, -1]], 30).by(&[1, 2]);
@@ -347,7 +347,7 @@ fn copies() -> Vec<(&'static str, Copy)> {
     ]
 }
 
-/// Sectors that ncu counted of each of these launches on the H100, each by one instruction.
+/// The sectors that ncu counted of each of these launches on the H100, each by one instruction.
 const READ: &[(&str, u64)] = &[
     ("load_by_threes_and_twos", 30),
     ("load_by_twos_padded", 48),

@@ -1,5 +1,5 @@
-//! Lines of functions that nvcc inlined more than once (tests/fixtures/inlined.cu, nvcc 13.0.88
-//! -lineinfo): which call is meant, and which line of the user's own counts.
+//! Tests the lines of functions that nvcc inlined more than once (tests/fixtures/inlined.cu, nvcc 13.0.88 -lineinfo):
+//! the call that is meant, and the line of the user's own that counts.
 
 use crate::common::*;
 use ptxsim::*;
@@ -8,7 +8,7 @@ fn own(file: &str) -> bool {
     !file.starts_with("cuda/include/")
 }
 
-/// One warp, over buffers of so many floats.
+/// Runs one warp over buffers of `floats` floats.
 fn run(name: &str, own: fn(&str) -> bool, floats: usize) -> Result<Report, Fault> {
     let module = Module::load_with_own(&fixture("inlined"), own).unwrap();
     let kernel = module.kernel(name).unwrap();

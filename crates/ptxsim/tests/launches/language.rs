@@ -332,7 +332,7 @@ fn printf_is_told() {
     assert_eq!(go(7, 1), go(7, 3));
 }
 
-/// PTX ISA 10: what is at the start of shared memory is not the program's, and neither is it its size.
+/// What is at the start of shared memory does not belong to the program, and does not count in its size (PTX ISA 10).
 #[test]
 fn reserved_shared_memory_is_no_kernels_own() {
     let text = ".version 9.0\n.target sm_90\n.address_size 64\n.entry k()\n{ .reg .b32 %r<2>; .shared .align 16 .b8 s[512];\nmov.u32 %r0, %reserved_smem_offset_1;\nst.shared.u32 [%r0], %r1;\nst.shared.u32 [s], %r1;\nret; }";

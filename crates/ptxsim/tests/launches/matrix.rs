@@ -4,7 +4,7 @@
 use crate::common::matrices::*;
 use crate::common::*;
 use ptxsim::*;
-/// Row and column of element `i` of a lane: (A, B, C), as the ISA's tables say.
+/// Returns the row and the column of element `i` of a lane in A, B or C, as the ISA's tables have them.
 fn place(shape: &str, part: char, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     let low = |yes: bool| if yes { group } else { group + 8 };

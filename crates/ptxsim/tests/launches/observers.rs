@@ -11,7 +11,7 @@ pub enum Evidence<'a> {
     Case(&'a str, &'a str),
     /// A test of this program, by its module and name.
     Test(&'a str, &'a str),
-    /// There is nothing to notice, and why.
+    /// The observer has nothing to notice, for this reason.
     Never(&'a str),
     /// No test fails for it yet.
     Open,

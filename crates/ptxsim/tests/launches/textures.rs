@@ -22,7 +22,7 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// An image of values by the number of the element.
+/// An image, whose values follow from the number of the element.
 struct Setup {
     format: Format,
     channels: u32,
@@ -137,7 +137,7 @@ fn f(x: f32) -> u32 {
     x.to_bits()
 }
 
-/// The first channel of 1D fetches at these coordinates.
+/// Returns the first channel of 1D fetches at these coordinates.
 fn at_1d(setup: &Setup, xs: &[f32]) -> Vec<f32> {
     let lanes: Vec<_> = xs.iter().map(|&x| [f(x), 0, 0, 0]).collect();
     let body = "tex.1d.v4.f32.f32 {%w4, %w5, %w6, %w7}, [%d2, {%w0}];";

@@ -11,7 +11,7 @@ fn with(threads: usize) -> Limits {
     }
 }
 
-/// A kernel over buffers of `words` numbers, the same for each number of threads.
+/// Asserts that a kernel over buffers of `words` numbers does the same for each number of threads.
 fn same(fixture_name: &str, kernel: &str, grid: [u32; 3], block: u32, words: usize, number: i32) {
     let module = load(&fixture(fixture_name));
     let kernel = module.kernel(kernel).unwrap();
@@ -97,7 +97,7 @@ fn kernels_of_the_repository() {
     }
 }
 
-/// Right and wrong ones: conflicts, atomics, flags, reads of what has no value, faults.
+/// The kernels are right and wrong ones: conflicts, atomics, flags, reads of what has no value, faults.
 #[test]
 fn kernels_whose_blocks_meet() {
     for kernel in [
@@ -120,7 +120,7 @@ fn kernels_whose_blocks_meet() {
     }
 }
 
-/// More findings than are kept, in more blocks than there are threads.
+/// There are more findings than are kept, in more blocks than there are threads.
 #[test]
 fn findings_beyond_the_limit() {
     let mut body = String::new();

@@ -105,7 +105,7 @@ struct Past {
 }
 
 proptest! {
-    /// Against the whole past: what is reported is a race, and a race is reported or doubted.
+    /// Compares the reports with the whole past: what is reported is a race, and a race is reported or doubted.
     #[test]
     fn races_are_those_of_the_whole_past(
         steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64, any::<bool>()), 1..60),

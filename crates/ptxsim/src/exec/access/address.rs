@@ -24,6 +24,7 @@ impl Site {
     }
 }
 
+/// Returns the address of each lane: the register plus the offset.
 #[inline(always)]
 pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> Addresses {
     match class {

@@ -196,6 +196,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Makes an access to global memory, as one if all lanes lie in one allocation, else lane by lane.
     #[inline(always)]
     fn in_global<const CHECKS: bool>(
         &mut self,
@@ -268,6 +269,7 @@ impl Machine<'_> {
         self.follow::<CHECKS>(of, w, transfer, &x, Target::Shared);
     }
 
+    /// Makes an access to the local memory of each lane.
     fn in_local<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,

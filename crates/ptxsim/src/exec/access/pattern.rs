@@ -1,61 +1,75 @@
-//! How the addresses of a warp's access lie to one another, kept from one execution of an
-//! instruction to the next. Anything that follows from the distances alone (bank conflicts, sectors, which
-//! lanes share an address) is worked out once; loops run over the same arrangement at another base.
+//! Remembers how the addresses of a warp's access lie to one another, from one execution of an instruction to the next.
 //!
-//! A pattern is only a memory of results: whether it is there changes no count and no finding.
+//! A loop accesses one part of an array after the other in the same arrangement, at another base. Bank conflicts,
+//! sectors and the question which lanes share an address follow from the distances between the lanes, and from where
+//! the lowest address lies in a word, a sector or a block of places. So they are worked out when an instruction runs
+//! first, and taken again while the arrangement is the same.
+//!
+//! One [`Pattern`] is kept by instruction, for all warps and blocks that a machine runs. It is valid for an access if
+//! the same lanes take part and each lane's address has the same distance from that of the first lane.
+//! [`Pattern::lowest`] compares these for all lanes at once. After a mismatch, the new arrangement is learnt and
+//! replaces the old one (`steady`). An instruction whose arrangement changes each time thus learns each time, and its
+//! results are the same.
+//!
+//! A pattern only saves work. It holds what its distances determine, and the last allocation as a hint that is checked.
+//! No count and no finding depends on whether there is one: the test compares patterns with counts lane by lane.
 
 use crate::check::cells::{BLOCK, Touch};
 use crate::exec::observe::cost::{Passes, Way, wavefronts};
 use crate::regs::{ALL, Class, LANES, Regs, lanes};
 
-/// Lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
+/// The lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// From the lowest address of the pattern.
+    /// The distance of these bytes from the lowest address of the pattern.
     pub at: u32,
     pub lanes: u32,
 }
 
-/// Bytes without a gap, from the lowest address of the pattern.
+/// A stretch of bytes without a gap, and its distance from the lowest address of the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub at: u32,
     pub bytes: u32,
 }
 
+/// The arrangement of the lanes, as far as it makes moving bytes quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// All lanes at one address.
+    /// All lanes of the mask have one address.
     Uniform,
-    /// All 32 lanes side by side.
+    /// All 32 lanes access memory without a gap, in the order of their numbers.
     SideBySide,
     Any,
 }
 
+/// The arrangement of the lanes of one access, and what follows from it.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     mask: u32,
-    /// The first lane of the mask: distances are from its address.
+    /// The first lane of the mask. Distances are from its address.
     first: usize,
-    /// Modulo 2^32, of signed distances; 0 outside the mask.
+    /// The distance of each lane, signed and modulo 2^32; 0 outside the mask.
     distances: [u32; LANES],
     /// All ones in the lanes of the mask.
     present: [u32; LANES],
+    /// The distance of the lowest address.
     lowest: i64,
     pub shape: Shape,
     /// The distance of each lane from the lowest address; 0 outside the mask.
     pub at: [u32; LANES],
-    /// From the lowest byte to the highest, in bytes.
+    /// The number of bytes from the lowest to the highest.
     pub span: u32,
-    /// Rising.
+    /// The units in the order of their addresses.
     pub units: Vec<Unit>,
     pub stretches: Vec<Stretch>,
-    /// By where in a block of places the lowest address lies; empty until asked for.
+    /// The result of [`Pattern::touches`] for each place in a block at which the lowest address may lie; empty until
+    /// asked for.
     touches: [Vec<Touch>; BLOCK],
-    /// Two lanes share an address.
+    /// True if two lanes have the same address.
     pub shared: bool,
-    /// Where in a word or a sector the lowest address lay when wavefronts or sectors were counted
-    /// last, and what came out.
+    /// The place in a word or a sector at which the lowest address lay when wavefronts or sectors were counted last,
+    /// and the counts.
     wavefronts: (u32, Passes),
     sectors: (u32, Passes),
     /// The allocation that this instruction hit last.
@@ -63,8 +77,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// `None` where the lanes are too far apart or an access is not aligned to its size relative to
-    /// the first one: what to do then is not decided here.
+    /// Works out the pattern of these addresses. Returns `None` if the lanes are too far apart, or if an access is not
+    /// aligned to its size relative to the first one: such accesses go lane by lane.
     pub fn learn(addresses: &[u64; LANES], mask: u32, bytes: u32) -> Option<Pattern> {
         if mask == 0 || !bytes.is_power_of_two() {
             return None;
@@ -140,7 +154,8 @@ impl Pattern {
         })
     }
 
-    /// The lowest address of an access in this arrangement; `None` if the lanes lie otherwise.
+    /// Returns the lowest address of an access, or `None` if its lanes or their distances are others than those of this
+    /// pattern.
     #[inline(always)]
     pub fn lowest(
         &self,
@@ -179,8 +194,8 @@ impl Pattern {
         base.checked_add_signed(self.lowest)
     }
 
-    /// The places of `1 << shift` bytes that the lanes touch, for the race checks. `shift` is the same in
-    /// all calls, and at most the size of the access.
+    /// Returns the places of `1 << shift` bytes that the lanes touch, for the race checks. `shift` is the same in all
+    /// calls, and at most the size of the access.
     #[inline(always)]
     pub fn touches(&mut self, lowest: u32, bytes: u32, shift: u32) -> &[Touch] {
         let phase = (lowest >> shift) as usize % BLOCK;
@@ -210,7 +225,8 @@ impl Pattern {
         all
     }
 
-    /// Passes through shared memory. Moving all lanes by whole words moves all banks alike.
+    /// Returns the passes through shared memory. They depend on where in a word the lowest address lies, because moving
+    /// all lanes by whole words moves all banks alike.
     #[inline(always)]
     pub fn wavefronts(&mut self, lowest: u64, bytes: u32, way: Way) -> Passes {
         let phase = lowest as u32 % 4;
@@ -221,8 +237,8 @@ impl Pattern {
         self.wavefronts.1
     }
 
-    /// Sectors of 32 bytes that an access of `bytes` a lane touches from `lowest` on. The ideal counts
-    /// each different address once: a broadcast needs one sector.
+    /// Returns the sectors of 32 bytes that an access of `bytes` by each lane touches from `lowest` on. The ideal
+    /// counts each different address once: a broadcast needs one sector.
     #[inline(always)]
     pub fn sectors(&mut self, lowest: u64, bytes: u32) -> Passes {
         let phase = lowest as u32 % 32;
@@ -254,7 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A stored pattern equals a count of the addresses themselves, also at another base.
+        /// Compares a stored pattern with a count of the addresses themselves, also at another base.
         #[test]
         fn as_counted_lane_by_lane(
             places in prop::array::uniform32(0_u64..90),

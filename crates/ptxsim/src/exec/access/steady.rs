@@ -1,9 +1,13 @@
-//! Loads and stores whose lanes lie as they did when the same instruction ran before (`pattern`).
+//! Makes loads and stores whose lanes lie as they did when the same instruction ran before (`pattern`).
 //!
-//! The earlier resolution holds again, at another lowest address: one window, and stretches in it. Each observer has a
-//! quick form for stretches that can only answer that nothing is wrong. If one of them cannot, or if the lanes lie in
-//! several windows, are not aligned or are out of bounds, this module changes nothing. The path then goes lane by lane,
-//! and the full forms of the observers report what they find.
+//! The result of the earlier access is taken again at another lowest address: one window, and stretches without a gap
+//! in it. Each observer has a quick form for stretches, which can only answer that nothing is wrong or new. If one of
+//! them cannot answer that, or if the lanes lie in several windows, are not aligned or are out of bounds, this module
+//! changes nothing but what the observers have noted, which does no harm when they note it again. The path then goes
+//! lane by lane, and the full forms of the observers report what they find.
+//!
+//! If the arrangement of the lanes is another one, it is learnt first, and the access is made in the same call if its
+//! quick checks pass.
 
 use super::Observed;
 use super::address::{Site, addresses};
@@ -28,7 +32,7 @@ struct SteadyAddress {
 }
 
 impl Machine<'_> {
-    /// Makes the access if nothing about it is new or wrong. Returns false where nothing was done.
+    /// Makes the access if nothing about it is new or wrong. Returns false if it was not made.
     #[inline(always)]
     pub fn steady<const CHECKS: bool, const WRITE: bool>(
         &mut self,

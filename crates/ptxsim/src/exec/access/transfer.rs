@@ -46,7 +46,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Returns what the lanes store, for the checks.
+    /// Returns the bytes that the lanes store, for the checks, and `None` for other instructions.
     #[inline(always)]
     pub fn values<const CHECKS: bool>(self, regs: &Regs) -> Option<Values> {
         match self {
@@ -57,7 +57,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Moves the bytes; returns how many lanes of an atomic changed what was there.
+    /// Moves the bytes. Returns the number of lanes of an atomic that changed the value in memory.
     #[inline(always)]
     pub fn run<B: DerefMut<Target = [u8]>>(
         self,
@@ -89,6 +89,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
+/// Returns the little-endian number of `width` bytes at the start of `bytes`.
 #[inline(always)]
 pub fn word(bytes: &[u8], width: u32) -> u64 {
     match width {
@@ -107,7 +108,7 @@ pub fn deposit(regs: &mut Regs, a: &Access, bytes: &[u8], lane: usize) {
     }
 }
 
-/// Element `e` of what a lane reads at the start of `bytes`.
+/// Fills the register of element `e` of a lane, whose bytes begin at the start of `bytes`.
 #[inline(always)]
 fn deposit_element(regs: &mut Regs, a: &Access, bytes: &[u8], e: usize, lane: usize) {
     let (class, r) = a.registers[e];
@@ -130,6 +131,7 @@ pub fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, ma
     }
 }
 
+/// Returns the bytes that a lane stores, element by element.
 #[inline(always)]
 pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
@@ -149,7 +151,7 @@ fn bytes_at<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     data[at..at + N].try_into().unwrap_or([0; N])
 }
 
-/// Element `e` of each lane, widened by `value`.
+/// Returns element `e` of each lane, widened by `value`.
 #[inline(always)]
 fn lanes_of<const N: usize, T: Word>(
     data: &[u8],
@@ -170,6 +172,8 @@ fn lanes_of<const N: usize, T: Word>(
     }
 }
 
+/// Fills the registers of all lanes of a pattern from `data`, which begins at its lowest address. The frequent forms go
+/// register by register.
 #[inline(always)]
 pub fn deposit_pattern(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, mask: u32) {
     if let (&[(Class::R32, r)], 4, Shape::SideBySide) = (a.registers.as_slice(), a.width, p.shape) {
@@ -218,7 +222,7 @@ pub fn deposit_pattern(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, ma
     }
 }
 
-/// Four words of each lane, word after word. The compiler does not find these shuffles by itself.
+/// Returns four words of each lane, word after word. The compiler does not find these shuffles by itself.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
@@ -253,6 +257,7 @@ fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
     std::array::from_fn(|e| std::array::from_fn(|l| word(e, l)))
 }
 
+/// Writes what the lanes of a pattern store to `data`, which begins at its lowest address.
 #[inline(always)]
 pub fn collect_pattern(regs: &Regs, a: &Access, data: &mut [u8], p: &Pattern, mask: u32) {
     for (e, &(class, r)) in a.registers.iter().enumerate() {

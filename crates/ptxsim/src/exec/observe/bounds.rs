@@ -23,6 +23,7 @@ fn span(a: &Addresses, mask: u32) -> (u64, u64) {
 }
 
 impl Machine<'_> {
+    /// Faults if an access of `bytes` by a lane is not aligned to its size.
     #[inline(always)]
     pub fn aligned(
         &self,
@@ -123,7 +124,8 @@ impl Machine<'_> {
         Some((self.hint, x.at.map(|address| address.wrapping_sub(base))))
     }
 
-    /// Returns the allocation that a lane accesses in global memory, and the offset there.
+    /// Returns the allocation that a lane accesses in global memory, and the offset there. Faults if there is none, if
+    /// it is another than the address was computed from, or if a constant is written.
     #[inline(always)]
     pub fn locate(
         &mut self,
@@ -173,8 +175,8 @@ impl Machine<'_> {
         Ok((found, (address - allocation.base) as usize))
     }
 
-    /// Checks that lanes access a memory of `size` bytes within it, and within the variable that each address was computed
-    /// from.
+    /// Faults if a lane accesses a memory of `size` bytes outside of it, or outside of the variable that its address
+    /// was computed from.
     pub fn in_window(
         &self,
         b: &BlockState,

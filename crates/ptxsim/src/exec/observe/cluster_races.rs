@@ -44,6 +44,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Reports an access to the shared memory of a block that has ended.
     fn tell_exited(&mut self, at: At, owner: [u32; 3]) {
         self.find(FindingKind::ExitedBlock, at, None, |m| {
             FindingEvent::AfterBlockEnd {
@@ -162,7 +163,7 @@ impl Machine<'_> {
         self.cluster.shadow = Some(shadow);
         for c in found.into_iter().filter(|c| c.block != b.number) {
             let warp = u64::from(c.block * me.warps + c.warp);
-            // Fenced for all who use the mbarrier.
+            // A fence of the mbarrier's initialisation made it ready for all who use the mbarrier.
             if c.was_write
                 && self.initialises(c.instruction)
                 && c.epoch <= w.near.inits.epoch_of(warp)
@@ -179,8 +180,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A copy to shared memory of a block has come in: from here on it counts as an access of its thread, of a block of
-    /// the cluster.
+    /// Records a copy that has come in to shared memory of block `b`. From here on it counts as an access of its
+    /// thread, in block `from` of the cluster.
     pub fn note_landing(&mut self, b: &BlockState, from: &BlockState, d: &Delivery) {
         let Some(clocks) = &from.shadow else { return };
         let Some(shadow) = &mut self.cluster.shadow else {
@@ -247,6 +248,7 @@ impl Machine<'_> {
         });
     }
 
+    /// Returns true if the instruction initialises an mbarrier.
     fn initialises(&self, instruction: u32) -> bool {
         let mut accesses = self.program.memory_at(instruction);
         accesses

@@ -137,9 +137,9 @@ impl Machine<'_> {
 /// Copies under way to each 4-byte word of shared memory.
 #[derive(Default)]
 pub struct InFlight {
-    /// Up to the last one that a copy went to.
+    /// The words up to the last one that a copy went to.
     words: Vec<Pending>,
-    /// Words with at least one.
+    /// The number of words with at least one copy.
     busy: u32,
 }
 
@@ -160,6 +160,7 @@ impl InFlight {
         at / 4..(at + bytes).div_ceil(4)
     }
 
+    /// Notes that a copy to these bytes begins.
     pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
         let words = Self::words(at as usize, bytes as usize);
         if self.words.len() < words.end {
@@ -172,6 +173,7 @@ impl InFlight {
         }
     }
 
+    /// Notes that a copy to these bytes has ended.
     pub fn end(&mut self, at: u32, bytes: u32) {
         for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
             word.copies -= 1;
@@ -179,7 +181,7 @@ impl InFlight {
         }
     }
 
-    /// The instruction of a copy that is still writing to one of these bytes.
+    /// Returns the instruction of a copy under way to a word of these bytes, if there is one.
     #[inline(always)]
     pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
         let Range { start, end } = Self::words(at, bytes);

@@ -8,21 +8,21 @@ use crate::regs::{LANES, lanes};
 use crate::report::Cost;
 use crate::switch::{Observer, is_off};
 
-/// Wavefronts or sectors, and the fewest possible.
+/// The number of wavefronts or sectors, and the fewest possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
     pub taken: u64,
     pub ideal: u64,
 }
 
-/// Which way an access to shared memory goes.
+/// The direction of an access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Load,
     Store,
 }
 
-/// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
+/// Returns the largest number of different units of `bytes` (4, 8 or 16) that one group of banks has to deliver. An
 /// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
 fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
     let (shift, groups) = (bytes.trailing_zeros(), 128 / bytes);
@@ -46,10 +46,10 @@ fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
     worst
 }
 
-/// Wavefronts of an access to shared memory: 32 banks of 4 bytes; lanes that want the same word
-/// share it. 8-byte accesses go in half warps, 16-byte in quarters, and two of these as one where
-/// it is a load and every lane wants what its neighbour wants, or every lane what the next but one wants (seen on an
-/// H100: CALIBRATION.md).
+/// Returns the wavefronts of an access to shared memory. There are 32 banks of 4 bytes, and lanes that want the same
+/// word share it. 8-byte accesses go in half warps, 16-byte accesses in quarters. Two of these go as one if the access
+/// is a load and every lane wants what its neighbour wants, or every lane what the next but one wants. An H100 counted
+/// so (CALIBRATION.md).
 pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32, way: Way) -> Passes {
     let groups: &[u32] = match bytes {
         16 => &[0x0000_ffff, 0xffff_0000],
@@ -73,8 +73,8 @@ pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32, way: Way) -> Passes {
     passes
 }
 
-/// Sectors of 32 bytes that an access to global memory touches. The ideal counts each different
-/// address once: a broadcast needs one sector.
+/// Returns the sectors of 32 bytes that an access to global memory touches. The ideal counts each different address
+/// once: a broadcast needs one sector.
 pub fn sectors(a: &Addresses, mask: u32, bytes: u32) -> Passes {
     let mut sectors = [0_u64; 2 * LANES];
     let mut n = 0;
@@ -121,12 +121,12 @@ pub fn sectors(a: &Addresses, mask: u32, bytes: u32) -> Passes {
     }
 }
 
-/// Every lane has the address of the lane whose number differs in this bit, if that takes part.
+/// Returns true if every lane has the address of the lane whose number differs in this bit, if that takes part.
 fn paired(a: &[u32; LANES], mask: u32, bit: usize) -> bool {
     lanes(mask).all(|l| mask >> (l ^ bit) & 1 == 0 || a[l] == a[l ^ bit])
 }
 
-/// Wavefronts of `ldmatrix` and `stmatrix`: each matrix, 8 rows of 16 bytes, by itself.
+/// Returns the wavefronts of `ldmatrix` and `stmatrix`: each matrix, 8 rows of 16 bytes, by itself.
 pub fn matrix_wavefronts(rows: &[u32; LANES], matrices: usize) -> Passes {
     let of = |n: usize| u64::from(worst(rows, 0xff << (8 * n), 16));
     Passes {
@@ -135,7 +135,7 @@ pub fn matrix_wavefronts(rows: &[u32; LANES], matrices: usize) -> Passes {
     }
 }
 
-/// Whether a copy of 16 bytes by each lane moves whole sectors of 32 bytes to whole sectors.
+/// Returns true if a copy of 16 bytes by each lane moves whole sectors of 32 bytes to whole sectors.
 pub fn whole_sectors(to: &Addresses, from: &Addresses, mask: u32) -> bool {
     lanes(mask).all(|l| {
         let other = |m: usize| to[m] == to[l] ^ 16 && from[m] == from[l] ^ 16;
@@ -143,8 +143,10 @@ pub fn whole_sectors(to: &Addresses, from: &Addresses, mask: u32) -> bool {
     })
 }
 
-/// How often warps issued each instruction, and with how many lanes. Kept as differences between
-/// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
+/// The number of times that warps issued each instruction, and the number of lanes.
+///
+/// They are kept as differences between neighbouring instructions, modulo 2^64. A run of instructions then costs as
+/// much as one: its begin and its end are written, and [`Issues::settle`] adds up.
 pub struct Issues(Vec<(u64, u64)>);
 
 impl Issues {
@@ -152,7 +154,7 @@ impl Issues {
         Issues(vec![(0, 0); instructions + 1])
     }
 
-    /// Instructions `from..end` were issued by so many lanes.
+    /// Counts that the instructions `from..end` were issued by this number of lanes.
     #[inline(always)]
     pub fn span(&mut self, from: u32, end: u32, lanes: u32) {
         let at = &mut self.0[from as usize];
@@ -161,7 +163,7 @@ impl Issues {
         *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
     }
 
-    /// So many lanes of a span did not execute this one, because of its guard.
+    /// Takes back lanes of a span that did not execute an instruction because of its guard.
     #[inline(always)]
     pub fn without(&mut self, instruction: u32, lanes: u32) {
         let at = instruction as usize;
@@ -169,7 +171,7 @@ impl Issues {
         self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
     }
 
-    /// One issue of this one, which a span counted, was none.
+    /// Takes back one issue of an instruction that a span counted.
     pub fn not_at_all(&mut self, instruction: u32) {
         let at = instruction as usize;
         self.0[at].0 = self.0[at].0.wrapping_sub(1);
@@ -188,7 +190,7 @@ impl Issues {
 }
 
 impl Machine<'_> {
-    /// The cost of an instruction; `None` where nobody counts.
+    /// Returns the cost of an instruction, or `None` if its counting is switched off.
     #[inline(always)]
     pub fn cost(&mut self, pc: u32) -> Option<&mut Cost> {
         if is_off(Observer::Cost, pc) {
@@ -197,17 +199,19 @@ impl Machine<'_> {
         self.costs.get_mut(pc as usize)
     }
 
-    /// An access with an unknown number of passes.
+    /// Counts an access whose number of passes is not known.
     pub fn count_request(&mut self, s: Site) {
         if let Some(cost) = self.cost(s.pc) {
             cost.requests += 1;
         }
     }
 
+    /// Counts an access to global memory.
     pub fn count_global(&mut self, x: &LaneAccess) {
         self.add_global(x.site, x.bytes, sectors(x.at, x.site.mask, x.bytes));
     }
 
+    /// Counts an access to shared memory, in the way in which its instruction is counted.
     #[inline(always)]
     pub fn count_shared(&mut self, x: &LaneAccess) {
         // The counted addresses lie in shared memory, which is smaller than 4 GiB.
@@ -227,6 +231,7 @@ impl Machine<'_> {
         self.add_shared(x.site, passes);
     }
 
+    /// Adds a request with these passes to the costs of an instruction.
     #[inline(always)]
     pub fn add_shared(&mut self, s: Site, passes: Passes) {
         if let Some(cost) = self.cost(s.pc) {
@@ -236,6 +241,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Adds a request with these sectors to the costs of an instruction.
     #[inline(always)]
     pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
         if let Some(cost) = self.cost(s.pc) {

@@ -16,6 +16,7 @@ use model::{Dependent, MemoryPlace};
 use std::collections::BTreeMap;
 
 impl Machine<'_> {
+    /// Returns true if no byte of an allocation lacks a value. The answer is false for shared and local memory.
     #[inline(always)]
     pub fn is_all_known(&self, target: Target) -> bool {
         matches!(target, Target::Global(i) if self.memory.at(i).content.is_all_known())

@@ -1,5 +1,5 @@
-//! Whether a descriptor of `wgmma` fits the tile that it leads to: in what a compiler calls one variable, rows side by
-//! side, and in the swizzle with which TMA brought it. A GPU reads whatever lies there.
+//! Checks that a descriptor of `wgmma` fits the tile that it leads to: it stays in one variable of the program, its
+//! rows do not overlap, and its swizzle is that with which TMA brought the tile. A GPU reads whatever lies there.
 
 use crate::exec::access::address::Site;
 use crate::exec::state::*;
@@ -9,7 +9,7 @@ use crate::report::*;
 use crate::switch::{Observer, is_off};
 use model::{FindingEvent, Swizzle};
 
-/// Bytes that a swizzle moves as one.
+/// The number of bytes that a swizzle moves as one.
 const PIECE: u32 = 16;
 
 /// The swizzle of the last box that a tensor copy was to bring to each piece of shared memory.
@@ -35,15 +35,15 @@ pub struct Described<'a> {
     pub name: char,
     pub descriptor: Descriptor,
     pub transposed: bool,
-    /// Bytes along which elements lie side by side, and lines of that.
+    /// The number of bytes along which elements lie side by side, and the number of such lines.
     pub along: u32,
     pub lines: u32,
-    /// Where its pieces lie, in order: address and bytes.
+    /// The addresses and the bytes of its pieces, in the order of the addresses.
     pub stretches: &'a [(u32, u32)],
 }
 
 impl BlockState {
-    /// A tensor copy is to bring this piece of a box.
+    /// Notes the swizzle with which a tensor copy is to bring a piece of a box.
     pub fn note_layout(&mut self, copy: &CopyOp, swizzle: Swizzle) {
         if !is_off(Observer::Layouts, copy.instruction) {
             self.layouts.note(copy.to, swizzle);
@@ -52,6 +52,8 @@ impl BlockState {
 }
 
 impl Machine<'_> {
+    /// Reports a descriptor that leaves the variable it begins in, has another swizzle than the tile, or whose parts
+    /// overlap.
     pub fn check_layout(&mut self, b: &BlockState, w: &Warp, d: &Described, s: Site) {
         if is_off(Observer::Layouts, s.pc) {
             return;
@@ -92,7 +94,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The tensor copy that wrote last to one of these, and its swizzle.
+    /// Returns the tensor copy that wrote last to one of these stretches, and its swizzle.
     fn tile_of(&self, b: &BlockState, stretches: &[(u32, u32)]) -> Option<(u32, Swizzle)> {
         let shadow = b.shadow.as_ref()?;
         let is_other = |instruction: u32, _, _| {
@@ -106,11 +108,11 @@ impl Machine<'_> {
 }
 
 impl Described<'_> {
-    /// A distance that is shorter than what it is the distance of: which, and the bytes that it has and needs. One of
-    /// 0 repeats a part on purpose.
+    /// Returns a distance of the descriptor that is shorter than the part it leads across: its name, its bytes, and the
+    /// bytes that it needs. A distance of 0 repeats a part on purpose.
     fn overlap(&self) -> Option<(&'static str, u32, u32)> {
         let d = self.descriptor;
-        // Eight lines of a width.
+        // A part is eight lines of the width of the swizzle.
         let needed = 8 * d.width();
         let (of_along, of_lines) = d.distances(self.transposed);
         let is_short = |(distance, count): (u32, u32)| count > 1 && (1..needed).contains(&distance);

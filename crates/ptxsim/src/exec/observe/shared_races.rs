@@ -164,11 +164,11 @@ impl Machine<'_> {
 /// The relation between two accesses that nothing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// By different warps, or by one instruction at once: no `__syncwarp()` would order them.
+    /// The accesses are by different warps, or by one instruction at once: no `__syncwarp()` would order them.
     Unordered,
-    /// By lanes of one warp, in different streams.
+    /// The accesses are by lanes of one warp, in different streams.
     Apart(Apart),
-    /// By lanes of one warp, in one stream.
+    /// The accesses are by lanes of one warp, in one stream.
     Together,
 }
 
@@ -189,7 +189,7 @@ impl Between {
         }
     }
 
-    /// The relation between accesses by lanes of one warp.
+    /// Returns the relation between accesses by lanes of one warp.
     pub fn within(streams: &Streams, instruction: u32, lanes: Option<u32>, epoch: u32) -> Between {
         let earlier = Earlier {
             instruction,
@@ -201,11 +201,12 @@ impl Between {
             .map_or(Between::Together, Between::Apart)
     }
 
+    /// Returns true for all but a mere hazard within a warp.
     pub fn is_grave(self) -> bool {
         self != Between::Together
     }
 
-    /// `None`: a race between warps or of one instruction.
+    /// Returns the kind of the finding, or `None` for a race between warps or of one instruction.
     pub fn kind(self) -> Option<FindingKind> {
         match self {
             Between::Unordered => None,

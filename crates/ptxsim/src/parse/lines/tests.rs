@@ -9,7 +9,7 @@ fn at(file: u32, line: u32) -> At {
     }
 }
 
-/// A call of a function with this label.
+/// Returns a call of the function with this label.
 fn call(callee: &str, at: At) -> Option<Call<'_>> {
     Some(Call {
         at,
@@ -64,7 +64,7 @@ fn a_call_directly_before_is_the_one() {
             " inlined at k.cu:7 inlined at k.cu:14 or k.cu:15"
         ]
     );
-    // But for a call of another function, which was inlined there once.
+    // A call of another function is known, which was inlined there once.
     r.loc(at(1, 3), call("part", at(1, 7)));
     r.loc(at(1, 9), call("other", at(1, 3)));
     r.instruction();
@@ -73,7 +73,7 @@ fn a_call_directly_before_is_the_one() {
         told(&r, once).0,
         "k.cu:10 inlined at k.cu:3 inlined at k.cu:7 inlined at k.cu:14 or k.cu:15"
     );
-    // Another function has calls of its own, and one that nobody has named is still a call.
+    // Another function has calls of its own, and a call that no line has named is still a call.
     r.function();
     let d = r.loc(at(2, 134), call("ldg", at(1, 3)));
     assert_eq!(told(&r, d).0, "t.h:134 inlined at k.cu:3");
@@ -130,7 +130,7 @@ fn foreign_lines_are_counted_for_the_line_that_calls() {
             ""
         ]
     );
-    // Nobody's but the header's.
+    // No line but the header's has the call.
     r.function();
     let alone = r.loc(at(2, 9), call("b", at(2, 5)));
     assert_eq!(

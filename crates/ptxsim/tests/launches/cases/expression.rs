@@ -22,7 +22,7 @@ struct Parser<'a> {
     names: Vec<(&'a str, i128)>,
 }
 
-/// From the loosest to the tightest. Of two operators that begin alike the longer one comes first.
+/// The operators, from the loosest to the tightest. Of two that begin alike the longer one comes first.
 const LEVELS: [&[&str]; 8] = [
     &["|"],
     &["^"],

@@ -190,7 +190,7 @@ impl<'a> Buffer<'a> {
         self.count * self.width()
     }
 
-    /// Returns the bytes of an element: of an expression, a number, or one of a list, which is repeated.
+    /// Returns the bytes of an element, which an expression, a number, or a list that is repeated gives.
     fn encode(&self, values: &Value, index: usize) -> Vec<u8> {
         let value = match values {
             Value::Array(list) => &list[index % list.len()],
@@ -462,7 +462,7 @@ fn kind_of(finding: &Finding) -> String {
     format!("{kind}_{name}")
 }
 
-/// Writes `SharedRace` as `shared_race`.
+/// Returns the name of a kind as cases write it: `shared_race` for `SharedRace`.
 fn snake(kind: impl std::fmt::Debug) -> String {
     let mut snake = String::new();
     for c in format!("{kind:?}").chars() {

@@ -38,7 +38,7 @@ pub struct Keys {
     /// with its semicolon, by `[what, by, n]`.
     #[serde(default)]
     pub edits: Vec<Edit>,
-    /// Instructions after which the launch is stopped.
+    /// The number of instructions after which the launch is stopped.
     pub instructions: Option<u64>,
 }
 
@@ -64,9 +64,9 @@ pub enum Edit {
 
 /// A file of cases, as it is read.
 pub struct Source<'a> {
-    /// Name of the file, such as `clusters.ptx`.
+    /// The name of the file, such as `clusters.ptx`.
     pub file_name: String,
-    /// Lines before the first kernel, with directives blanked.
+    /// The lines before the first kernel, with directives blanked.
     head: String,
     head_lines: usize,
     defines: BTreeMap<String, String>,
@@ -99,7 +99,7 @@ pub struct Case<'a> {
     /// The line that a finding without a line of its own belongs to.
     pub line: u32,
     pub kernel: &'a str,
-    /// PTX of the module that the case runs.
+    /// The PTX of the module that the case runs.
     pub text: String,
     pub keys: Keys,
     pub expected: Vec<Expected<'a>>,
@@ -407,7 +407,7 @@ impl<'a> KernelText<'a> {
     }
 }
 
-/// Splits `[one two] text`.
+/// Splits `[one two] text` into the names and the text.
 fn selected(line: &str) -> (&str, &str) {
     line.strip_prefix('[')
         .and_then(|line| line.split_once(']'))

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     Bytes,
-    /// Numbers that may differ by 4e-3.
+    /// The numbers that may differ by 4e-3.
     F32,
     F16,
 }
@@ -26,7 +26,7 @@ pub struct Wanted<'a> {
 
 /// A launch, and all buffers that it is given: where they lie and their bytes.
 pub struct Kept<'a> {
-    /// The PTX, from which `kernel` is.
+    /// The PTX that `kernel` comes from.
     pub text: &'a str,
     pub kernel: &'a Kernel,
     pub launch: Launch,
@@ -58,7 +58,7 @@ pub fn names_of_readings(begin: &str) -> impl Iterator<Item = &'static str> {
         .filter_map(move |(name, _)| name.strip_prefix(begin))
 }
 
-/// The readings of ncu on a GPU: for each launch, the counts of some counters.
+/// Returns the readings of ncu on a GPU: for each launch, the counts of some counters.
 fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     let mut lines = include_str!("../../fixtures/counts.tsv").lines();
     let head = lines.next().unwrap().split('\t').skip(1);
@@ -78,7 +78,7 @@ fn readings() -> Vec<(&'static str, Vec<(Counter, u64)>)> {
     lines.map(row).collect()
 }
 
-/// The counters that a gate may rest on and that differ from what a GPU counted.
+/// Returns the counters that a gate may rest on and that differ from what a GPU counted, with both counts.
 fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u64)> {
     read.iter()
         .filter(|(counter, _)| !report.withheld.contains_key(counter))
@@ -87,7 +87,7 @@ fn differences(report: &Report, read: &[(Counter, u64)]) -> Vec<(Counter, u64, u
         .collect()
 }
 
-/// A launch that a GPU has counted has the same counts. One reading more, and it has not.
+/// Asserts that a launch has the counts that a GPU counted of it, and that one reading more would differ.
 fn hold(name: &str, report: &Report) {
     let all = readings();
     let Some((_, read)) = all.iter().find(|(known, _)| *known == name) else {
@@ -106,8 +106,8 @@ fn hold(name: &str, report: &Report) {
 }
 
 impl Kept<'_> {
-    /// Launches it. Without an output that is `wanted`, a launch wants that of the last one of the same test, or kernel, that
-    /// was right and had as many bytes.
+    /// Launches the kernel. Without an output that is `wanted`, a launch wants that of the last one of the same test,
+    /// or kernel, that was right and had as many bytes.
     pub fn launch(&self, memory: &mut Memory, wanted: Option<Wanted>) -> Result<Report, Fault> {
         let name = NAME.take();
         let Some(directory) = std::env::var_os("KEEP_LAUNCHES").map(PathBuf::from) else {

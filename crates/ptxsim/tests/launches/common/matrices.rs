@@ -56,7 +56,7 @@ impl E {
         (elements * self.bits()).div_ceil(8)
     }
 
-    /// Puts `v` at element `at`.
+    /// Writes `v` to the element `at` of a matrix.
     pub fn put(self, v: i32, bytes: &mut [u8], at: usize) {
         match self.bits() {
             bits if bits < 8 => {
@@ -91,7 +91,7 @@ impl E {
     }
 }
 
-/// How an element of A and one of B are put together, and what stands for it in the instruction.
+/// The way in which an element of A and one of B are combined, and the word for it in the instruction.
 #[derive(Clone, Copy, PartialEq)]
 pub enum How {
     Multiply,
@@ -101,7 +101,7 @@ pub enum How {
 }
 
 impl How {
-    /// Before the types and after them.
+    /// The words before the types and after them.
     pub fn words(self) -> [&'static str; 2] {
         match self {
             How::Multiply => ["", ""],

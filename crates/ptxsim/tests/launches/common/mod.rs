@@ -153,7 +153,7 @@ pub fn launch_product(kernel: &Kernel, a: &[f32], b: &[f32], [m, n, k]: [usize; 
     floats(memory.read(out, 4 * m * n).unwrap())
 }
 
-/// Attention in f64: q, k, v [heads * s, 64].
+/// Computes attention in f64, of q, k, v [heads * s, 64].
 pub fn attention(
     q: &[f64],
     k: &[f64],
@@ -184,7 +184,7 @@ pub fn attention(
     out
 }
 
-/// Seconds that this process has been on processors: on a shared machine the wall clock says little.
+/// Returns the seconds that this process has been on processors: on a shared machine the wall clock says little.
 pub fn cpu_seconds() -> f64 {
     let t = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
     t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9
@@ -206,14 +206,14 @@ pub struct Prepared {
     grid: [u32; 3],
     shared: u32,
     out: u64,
-    /// q, k and v as the kernel is to understand them.
+    /// The values of q, k and v as the kernel is to read them.
     arrays: Vec<Vec<f64>>,
     heads: usize,
     s: usize,
 }
 
 impl Prepared {
-    /// With the processor time that it took.
+    /// Launches the kernel. Returns the result, and the processor time that it took.
     pub fn launch(&mut self, limits: Limits) -> (Result<Report, Fault>, f64) {
         let kernel = &self.module.kernels()[0];
         let start = cpu_seconds();
@@ -298,7 +298,8 @@ pub fn run_f16(
     prepare_f16(text, block_m, heads, s).compare(limits, causal, 4, four)
 }
 
-/// sdpa_fp8: codes in, f16 out. codec 0: e4m3 with a scale per head, 1: offset u8.
+/// Prepares a launch of `sdpa_fp8`, which reads codes and writes f16. Codec 0 is e4m3 with a scale per head, and 1 is
+/// u8 with an offset.
 pub fn prepare_fp8(text: &str, codec: u32, heads: usize, s: usize) -> Prepared {
     let module = load(text);
     let mut random = Random(11 + s as u64);
