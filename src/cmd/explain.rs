@@ -1,7 +1,7 @@
 //! `explain`: explains why the cases of two records differ.
 
 use super::print;
-use crate::cli::{ExplainArgs, ExplainFormat};
+use crate::cli::{ExplainArgs, Format};
 use build::code::CodeReader;
 use build::toolchain::{self, Disassembler};
 use explain::Sides;
@@ -41,9 +41,9 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         .map(|case| explained(&index, &record, case))
         .collect();
     print(&match args.format {
-        ExplainFormat::Terminal => words::terminal(&explanations),
-        ExplainFormat::Markdown => words::markdown(&explanations),
-        ExplainFormat::Json => words::json(&explanations)?,
+        Format::Markdown => words::markdown(&explanations),
+        Format::Json => words::json(&explanations)?,
+        _ => words::terminal(&explanations),
     })?;
     Ok(Exit::Held)
 }
