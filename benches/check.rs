@@ -11,7 +11,6 @@ use check::reference::built_in;
 use check::{ComparedElements, Outputs, Values};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::*;
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -28,17 +27,11 @@ fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
 
 fn case(tensors: Vec<Tensor>, reference: Reference) -> Case {
     Case {
-        id: CaseId::new("k", "v", "s"),
-        dims: BTreeMap::new(),
         tensors,
-        steps: Vec::new(),
         seeds: vec![1],
         reference,
-        tolerance: None,
-        determinism: Determinism::BitExact,
-        launches: 1,
         deadline_ms: 1000,
-        timed: false,
+        ..Case::empty(CaseId::new("k", "v", "s"))
     }
 }
 

@@ -15,8 +15,8 @@ use capture::{Allocation, Capture, Content, Contents, EncodedMap, LaunchRecord, 
 use config::{Loaded, Places, Program};
 use model::{
     Arch, Arg, Base, Bound, Callable, CaptureGap, CapturedContent, Case, CaseId, Constant,
-    Determinism, ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, Pointer, REPLAYED,
-    Reference, Role, Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
+    ElemType, Fill, Gate, Launch, Limit, Metric, Num, Op, Plan, Pointer, REPLAYED, Reference, Role,
+    Rule, Step, Subject, Tensor, Uncaptured, Unit, UnitId, Unsupported,
 };
 use pipeline::{BaseSide, FileIsolation};
 use run::device::DeviceChoice;
@@ -680,8 +680,6 @@ impl Maker {
             })
             .collect();
         Case {
-            id,
-            dims: BTreeMap::new(),
             tensors,
             steps: vec![Step::new(args, Some(extents_of(launch)))],
             seeds: SEEDS.to_vec(),
@@ -691,10 +689,10 @@ impl Maker {
                 Reference::Captured { outputs }
             },
             tolerance: Some(Num(0.0)),
-            determinism: Determinism::BitExact,
             launches: config::LAUNCHES,
             deadline_ms: DEADLINE_MS,
             timed: true,
+            ..Case::empty(id)
         }
     }
 
@@ -916,17 +914,13 @@ pub mod testing {
     /// Returns a case of a launch that has only tensors.
     pub fn case(id: CaseId, tensors: Vec<Tensor>) -> Case {
         Case {
-            id,
-            dims: BTreeMap::new(),
             tensors,
-            steps: Vec::new(),
             seeds: SEEDS.to_vec(),
             reference: Reference::NoOutput,
-            tolerance: None,
-            determinism: Determinism::BitExact,
             launches: config::LAUNCHES,
             deadline_ms: DEADLINE_MS,
             timed: true,
+            ..Case::empty(id)
         }
     }
 }

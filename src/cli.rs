@@ -3,6 +3,7 @@
 use crate::tune::Method;
 use artifact::AllowedChange;
 use build::toolchain::{Choice, PROVIDED};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use config::{Budget, FloatTolerance};
 use model::{Arch, DEFAULT_CONFIG, Metric};
@@ -290,8 +291,8 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub peaks: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
-    pub format: ProfileFormat,
+    #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -412,8 +413,8 @@ pub struct ProfileArgs {
     #[arg(long)]
     pub provision: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
-    pub format: ProfileFormat,
+    #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -477,8 +478,8 @@ pub struct ExplainArgs {
     #[arg(long, requires = "measure")]
     pub provision: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ExplainFormat::Terminal)]
-    pub format: ExplainFormat,
+    #[arg(long, value_parser = only(FOR_CAUSES), default_value = "terminal")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -589,8 +590,8 @@ pub struct TuneArgs {
     #[arg(long, help_heading = MACHINE)]
     pub provision: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal, help_heading = OUTPUT, hide_short_help = true)]
-    pub format: TuneFormat,
+    #[arg(long, value_parser = only(FOR_SEARCHES), default_value = "terminal", help_heading = OUTPUT, hide_short_help = true)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -608,8 +609,8 @@ pub struct HistoryArgs {
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Output format; html: one page for a browser
-    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
-    pub format: HistoryFormat,
+    #[arg(long, value_parser = only(FOR_HISTORIES), default_value = "terminal")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -690,8 +691,8 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "CASE")]
     pub explain: Option<String>,
     /// Output format of --explain
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal, requires = "explain")]
-    pub format: ProfileFormat,
+    #[arg(long, value_parser = only(PRINTED), default_value = "terminal", requires = "explain")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -708,8 +709,8 @@ pub struct ListArgs {
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
-    pub format: ProfileFormat,
+    #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -877,33 +878,22 @@ pub enum Format {
 }
 
 /// Neither a profile nor a list of kernels has verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProfileFormat {
-    Terminal,
-    Json,
-}
-
+const PRINTED: &[Format] = &[Format::Terminal, Format::Json];
 /// Programs read the log of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TuneFormat {
-    Terminal,
-    Markdown,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExplainFormat {
-    Terminal,
-    Markdown,
-    Json,
-}
-
+const FOR_SEARCHES: &[Format] = &[Format::Terminal, Format::Markdown];
+const FOR_CAUSES: &[Format] = &[Format::Terminal, Format::Markdown, Format::Json];
 /// A history has no annotations, as it is no judgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HistoryFormat {
-    Terminal,
-    Markdown,
-    Html,
-    Json,
+const FOR_HISTORIES: &[Format] = &[
+    Format::Terminal,
+    Format::Markdown,
+    Format::Html,
+    Format::Json,
+];
+
+/// Returns a parser of the formats that a command has.
+fn only(formats: &'static [Format]) -> impl TypedValueParser<Value = Format> {
+    let names = formats.iter().filter_map(Format::to_possible_value);
+    PossibleValuesParser::new(names).try_map(|name| Format::from_str(&name, false))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

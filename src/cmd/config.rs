@@ -1,7 +1,7 @@
 //! `validate` and `schema`: state facts about gates.yaml without building anything.
 
 use super::{counted, print, say};
-use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};
+use crate::cli::{Format, SchemaOf, ValidateArgs};
 use config::{Loaded, Owner, Selection};
 use model::Reference;
 use records::store;
@@ -103,13 +103,13 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
     };
     let explained = report::case::explain(&source);
     match args.format {
-        ProfileFormat::Terminal => say(&report::case::text(&explained))?,
-        ProfileFormat::Json => {
+        Format::Json => {
             let text = serde_json::to_string_pretty(&explained).map_err(|error| {
                 Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
             })?;
             print(&format!("{text}\n"))?;
         }
+        _ => say(&report::case::text(&explained))?,
     }
     Ok(Exit::Held)
 }

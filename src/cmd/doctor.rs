@@ -1,7 +1,7 @@
 //! `doctor`: checks what a run needs of this machine, and says what to do about what is missing.
 
 use super::{print, say};
-use crate::cli::{DoctorArgs, ProfileFormat};
+use crate::cli::{DoctorArgs, Format};
 use crate::doctor::layout::{json, text};
 use crate::doctor::{self, DoctorOptions};
 use report::exit::Exit;
@@ -15,8 +15,8 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     })?;
     let items = machine.examine(args.require_gpu);
     match args.format {
-        ProfileFormat::Terminal => say(&text(&items))?,
-        ProfileFormat::Json => print(&json(&items)?)?,
+        Format::Json => print(&json(&items)?)?,
+        _ => say(&text(&items))?,
     }
     Ok(doctor::exit(&items))
 }

@@ -2,7 +2,7 @@
 
 use super::measure::measure_case;
 use super::{print, remark, terminal_options};
-use crate::cli::{ExplainArgs, ExplainFormat};
+use crate::cli::{ExplainArgs, Format};
 use build::code::CodeReader;
 use build::toolchain::{self, Disassembler};
 use explain::{Cause, CauseClass, Sides};
@@ -57,7 +57,7 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
     }
     print(&render(args.format, &explanations)?)?;
     // Two records do not have the files to measure.
-    if args.format == ExplainFormat::Terminal && args.base.is_none() && !args.measure {
+    if args.format == Format::Terminal && args.base.is_none() && !args.measure {
         suggest_measuring(&record, &explanations);
     }
     Ok(Exit::Held)
@@ -79,22 +79,20 @@ fn suggest_measuring(record: &Record, explanations: &[Explanation]) {
     }
 }
 
-fn render(format: ExplainFormat, explanations: &[Explanation]) -> Result<String> {
+fn render(format: Format, explanations: &[Explanation]) -> Result<String> {
     let sections: Vec<Vec<Section>> = explanations
         .iter()
         .filter_map(|explanation| explanation.measured.as_ref())
         .map(|change| vec![measured::section(change)])
         .collect();
     Ok(match format {
-        ExplainFormat::Terminal => {
+        Format::Markdown => words::markdown(explanations) + &markdown::render_sections(&sections),
+        Format::Json => words::json(explanations)?,
+        _ => {
             let options = terminal_options(Verbosity::Normal);
             let tables = terminal::render_groups(&sections, options);
             format!("{}{}", words::terminal(explanations), tables.trim_start())
         }
-        ExplainFormat::Markdown => {
-            words::markdown(explanations) + &markdown::render_sections(&sections)
-        }
-        ExplainFormat::Json => words::json(explanations)?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! `history`: shows how the committed baselines changed, from git's log. Pages of records show it, too.
 
 use super::{print, remark, terminal_options};
-use crate::cli::{HistoryArgs, HistoryFormat};
+use crate::cli::{Format, HistoryArgs};
 use records::history::History;
 use records::store;
 use report::exit::Exit;
@@ -15,12 +15,10 @@ use system::error::{Error, Result};
 pub fn run(args: &HistoryArgs) -> Result<Exit> {
     let all = load(&args.config.config, &args.filters)?;
     print(&match args.format {
-        HistoryFormat::Html => html::history::render(&all),
-        HistoryFormat::Json => history::json(&all)?,
-        HistoryFormat::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),
-        HistoryFormat::Terminal => {
-            terminal::render_groups(&history::lay_out(&all), terminal_options(Verbosity::Normal))
-        }
+        Format::Html => html::history::render(&all),
+        Format::Json => history::json(&all)?,
+        Format::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),
+        _ => terminal::render_groups(&history::lay_out(&all), terminal_options(Verbosity::Normal)),
     })?;
     Ok(Exit::Held)
 }

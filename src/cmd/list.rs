@@ -2,7 +2,7 @@
 //! accepts.
 
 use super::{counted, print, remark, say};
-use crate::cli::{ListArgs, ProfileFormat};
+use crate::cli::{Format, ListArgs};
 use config::Selection;
 use model::CaseId;
 use report::exit::Exit;
@@ -36,7 +36,13 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
             .collect(),
     };
     match args.format {
-        ProfileFormat::Terminal => {
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&list).map_err(|error| {
+                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
+            })?;
+            print(&(escape::json(&text) + "\n"))?;
+        }
+        _ => {
             let programs = list.programs.iter().map(ToString::to_string);
             let lines: Vec<String> = list
                 .cases
@@ -47,12 +53,6 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
             if !lines.is_empty() {
                 say(&lines.join("\n"))?;
             }
-        }
-        ProfileFormat::Json => {
-            let text = serde_json::to_string_pretty(&list).map_err(|error| {
-                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
-            })?;
-            print(&(escape::json(&text) + "\n"))?;
         }
     }
     if args.filters.is_empty() && !loaded.binaries.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::{command_line, print, say};
-use crate::cli::{ProfileArgs, ProfileFormat};
+use crate::cli::{Format, ProfileArgs};
 use crate::revisions;
 use build::toolchain;
 use config::Selection;
@@ -50,8 +50,8 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let index = Index::new(&record);
     let cases = profile::collect_cases(index.head());
     match args.format {
-        ProfileFormat::Json => print(&profile::json(device, &cases)?)?,
-        ProfileFormat::Terminal => say(profile::text(device, &cases).trim_end())?,
+        Format::Json => print(&profile::json(device, &cases)?)?,
+        _ => say(profile::text(device, &cases).trim_end())?,
     }
     Ok(exit(
         &record,

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::{print, remark, terminal_options, write_file};
-use crate::cli::{TuneArgs, TuneFormat};
+use crate::cli::{Format, TuneArgs};
 use crate::revisions;
 use crate::tune::evaluator::DeviceEvaluator;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
@@ -94,10 +94,8 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     let html = html::render_groups(crate::tune::layout::TITLE, &groups);
     write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
-        TuneFormat::Markdown => page,
-        TuneFormat::Terminal => {
-            terminal::render_groups(&groups, terminal_options(Verbosity::Normal))
-        }
+        Format::Markdown => page,
+        _ => terminal::render_groups(&groups, terminal_options(Verbosity::Normal)),
     })?;
     if !applied.is_empty() {
         remark(&applied);

@@ -2,11 +2,10 @@
 
 use build::Artifact;
 use model::{
-    Arg, Case, CaseId, Determinism, ElemType, Launch, Reference, Role, ScalarType, ScalarValue,
-    Schedule, Seen, Step, Tensor, TimeFacts, Unary,
+    Arg, Case, CaseId, ElemType, Launch, Reference, Role, ScalarType, ScalarValue, Schedule, Seen,
+    Step, Tensor, TimeFacts, Unary,
 };
 use run::worker::{Crew, TimeJob};
-use std::collections::BTreeMap;
 use system::error::{Error, Result};
 use wording::reasons;
 
@@ -39,8 +38,6 @@ pub fn integer(value: u32) -> Arg {
 /// Returns a case of one launch of `blocks` blocks.
 pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: Vec<Arg>) -> Case {
     Case {
-        id: CaseId::new(kernel, "default", shape),
-        dims: BTreeMap::new(),
         tensors,
         steps: vec![Step::new(
             args,
@@ -59,11 +56,9 @@ pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: 
             out: "out".to_owned(),
             op: Unary::Copy,
         },
-        tolerance: None,
-        determinism: Determinism::BitExact,
-        launches: 1,
         deadline_ms: DEADLINE_MS,
         timed: true,
+        ..Case::empty(CaseId::new(kernel, "default", shape))
     }
 }
 

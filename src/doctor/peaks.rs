@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use build::toolchain::testing::toolchain;
     use judge::fixture;
+    use model::sm::SMS;
 
     /// Checks the code that nvcc makes of the kernels for every architecture in the tables that this compiler supports.
     #[test]
@@ -180,12 +181,10 @@ mod tests {
         let cache = Cache::open().unwrap();
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(FILE), SOURCE).unwrap();
-        let archs = [
-            "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120",
-        ];
-        let units = archs.map(|arch| arch.parse().unwrap());
-        let units: Vec<_> = units
-            .into_iter()
+        let units: Vec<_> = SMS
+            .iter()
+            .filter(|(_, sm)| sm.rates.is_some())
+            .map(|((major, minor), _)| format!("sm_{major}{minor}").parse().unwrap())
             .flat_map(|arch| PeakKernel::ALL.map(|kernel| kernel.unit(arch)))
             .collect();
         let toolchain = toolchain();

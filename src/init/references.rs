@@ -5,7 +5,7 @@ use super::call::{Argument, Call, ReferenceMatch, Tensor};
 use super::tolerances::tolerance;
 use check::inputs::{Inputs, View};
 use check::{ComparedElements, Outputs, Values, compare, reference};
-use model::{Case, CaseId, Determinism, Fill, Num, Reference, Role, ScalarType, SpecialShares};
+use model::{Case, CaseId, Fill, Num, Reference, Role, ScalarType, SpecialShares};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,17 +21,8 @@ pub fn case_of(call: &Call) -> Case {
         .tensors()
         .map(|tensor| as_planned(tensor, vec![elements(tensor)]));
     Case {
-        id: CaseId::new("init", "default", "small"),
-        dims: BTreeMap::new(),
         tensors: tensors.collect(),
-        steps: Vec::new(),
-        seeds: Vec::new(),
-        reference: Reference::None,
-        tolerance: None,
-        determinism: Determinism::BitExact,
-        launches: 1,
-        deadline_ms: 0,
-        timed: false,
+        ..Case::empty(CaseId::new("init", "default", "small"))
     }
 }
 

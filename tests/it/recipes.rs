@@ -4,6 +4,7 @@
 use crate::common;
 
 use common::root;
+use model::sm::SMS;
 use model::{Counter, Metric};
 use std::collections::BTreeSet;
 use std::fs;
@@ -79,7 +80,7 @@ pub fn sources() -> Vec<(String, String)> {
 #[test]
 fn every_recipe_names_all_files_of_its_example() {
     let (recipes, sources) = (recipes(), sources());
-    assert_eq!(recipes.len(), 7);
+    assert_eq!(recipes.len(), 9);
     for Recipe {
         subject,
         touched,
@@ -133,4 +134,12 @@ fn every_metric_is_documented() {
         .filter(unknown)
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_architecture_with_rates_is_documented() {
+    let page = fs::read_to_string(root().join("docs/diagnosis.md")).unwrap();
+    for ((major, minor), _) in SMS.iter().filter(|(_, sm)| sm.rates.is_some()) {
+        assert!(page.contains(&format!("for sm_{major}{minor}")));
+    }
 }

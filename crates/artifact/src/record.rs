@@ -1,6 +1,7 @@
 //! Makes two listings two records, which the judge compares like those of two runs. A kernel is a unit for each
 //! architecture, and a plan without cases says that no launch is known.
 
+use crate::replaced::cost;
 use binary::{BinaryKernel, Listing, LostArchitecture, Matching, Pair, Worsening};
 use build::signature::{short_name, whole_name};
 use model::{
@@ -192,7 +193,9 @@ fn gates_of(
     let is_as_before = head.largest_block().is_none() && takes(head) == takes(base);
     let states = |metric| match metric {
         Metric::Occupancy | Metric::BlocksPerSm if is_as_before => false,
-        _ => states(head, metric) || states(base, metric),
+        _ => [head, base]
+            .iter()
+            .any(|kernel| cost(kernel, metric).is_some()),
     };
     let limits = limits.iter().filter(|limit| states(limit.metric));
     let gate = |limit: &AllowedChange| Gate {
@@ -206,17 +209,6 @@ fn gates_of(
         declared: None,
     };
     limits.map(gate).collect()
-}
-
-fn states(kernel: &BinaryKernel, metric: Metric) -> bool {
-    match metric {
-        Metric::Stack => kernel.stack.is_some(),
-        Metric::Shared => kernel.static_shared.is_some(),
-        Metric::Occupancy | Metric::BlocksPerSm => kernel.occupancy().is_some(),
-        Metric::LocalAccesses => kernel.local_instructions.is_some(),
-        Metric::Code => true,
-        _ => kernel.registers.is_some(),
-    }
 }
 
 /// Returns the kernels of a listing by the names of their units, in their order. `library` is the name of the binary

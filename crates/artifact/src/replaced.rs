@@ -98,8 +98,9 @@ fn costliest_first<T>(costs: impl Iterator<Item = (f64, T)>) -> Vec<(f64, T)> {
     costs
 }
 
-/// Returns the value of a metric where less is better, and else its negative.
-fn cost(kernel: &BinaryKernel, metric: Metric) -> Option<f64> {
+/// Returns the value of a metric where less is better, and else its negative. Returns `None` if the file does not state
+/// it.
+pub fn cost(kernel: &BinaryKernel, metric: Metric) -> Option<f64> {
     let value = match metric {
         Metric::Registers => f64::from(kernel.registers?),
         Metric::Stack => f64::from(kernel.stack?),

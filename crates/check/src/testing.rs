@@ -1,7 +1,6 @@
 //! Makes cases for the tests of this crate.
 
 use model::*;
-use std::collections::BTreeMap;
 
 pub fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
     Tensor::new(name, role, elem, dims.to_vec())
@@ -136,16 +135,11 @@ pub fn output(name: &str, elem: ElemType, dims: &[usize]) -> Tensor {
 /// Returns a case whose reference copies `x` to `y` until a test says otherwise.
 pub fn case(tensors: Vec<Tensor>) -> Case {
     Case {
-        id: CaseId::new("k", "v", "s"),
-        dims: BTreeMap::new(),
         tensors,
-        steps: Vec::new(),
         seeds: vec![1],
         reference: unary(Unary::Copy),
-        tolerance: None,
-        determinism: Determinism::BitExact,
         launches: 2,
         deadline_ms: 10_000,
-        timed: false,
+        ..Case::empty(CaseId::new("k", "v", "s"))
     }
 }

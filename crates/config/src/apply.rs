@@ -26,6 +26,55 @@ pub struct VariantChange<'a> {
     pub define: &'a BTreeMap<String, String>,
 }
 
+/// The reason for which a variant is not written.
+#[derive(Debug, thiserror::Error)]
+enum CannotWrite {
+    #[error("`{0}` cannot name a variant")]
+    VariantName(String),
+    #[error("`{0}` is not the name of a macro")]
+    MacroName(String),
+    #[error("the file is generated: change what generates it")]
+    Generated,
+    #[error("there is no kernel `{0}`")]
+    NoKernel(String),
+    #[error("the kernel is no mapping")]
+    KernelIsNoMapping,
+    #[error("`{kernel}` has no variant `{variant}`")]
+    NoVariant { kernel: String, variant: String },
+    #[error(
+        "`{variant}` is there already, and differs from `{like}` in `{path}`: choose another name"
+    )]
+    IsThere {
+        variant: String,
+        like: String,
+        path: String,
+    },
+    #[error("`{0}` is not written under `kernels`")]
+    KernelElsewhere(String),
+    #[error("the variants of `{0}` are written elsewhere")]
+    VariantsElsewhere(String),
+    #[error("`{0}` is written elsewhere")]
+    LikeElsewhere(String),
+    #[error("the macros of `{0}` are written elsewhere")]
+    MacrosElsewhere(String),
+    #[error("nothing to be like")]
+    NothingLike,
+    #[error("`{like}.{key}` holds an anchor, which cannot be written twice")]
+    HoldsAnchor { like: String, key: String },
+    #[error("`{0}` is no mapping")]
+    LikeIsNoMapping(String),
+    #[error("an alias stands where a mapping is needed")]
+    Alias,
+    #[error("a mapping without a key")]
+    EmptyBlock,
+    #[error("a key does not stand on a line of its own")]
+    SharedLine,
+    #[error("the file would be wrong: {0}")]
+    WrongFile(String),
+    #[error("the variant cannot be written without a change of `{0}`")]
+    ChangesMore(String),
+}
+
 /// Returns the text of the file with the variant in it. Every comment and line of the rest is as it was. `file` is its
 /// name in messages.
 ///
@@ -38,13 +87,12 @@ pub fn apply_variant(
     text: &str,
     change: &VariantChange<'_>,
 ) -> Result<String, Diagnostic> {
-    let refuse = |message: String| Diagnostic::new(message).at(file);
-    let by_hand = |message: String| refuse(message).help(write_by_hand(change));
+    let refuse = |why: CannotWrite| Diagnostic::new(why.to_string()).at(file);
+    let by_hand = |why: CannotWrite| refuse(why).help(write_by_hand(change));
     let old = read(file, text)?;
     check_names(change).map_err(refuse)?;
     if is_generated(text) {
-        let message = "the file is generated: change what generates it";
-        return Err(refuse(message.to_owned()));
+        return Err(refuse(CannotWrite::Generated));
     }
     let wanted = expect_tree(&old, change).map_err(refuse)?;
     let root = layout::read(text).map_err(|diagnostic| diagnostic.at(file))?;
@@ -52,13 +100,10 @@ pub fn apply_variant(
         .plan_edits(&root, &old)
         .map_err(by_hand)?;
     let text = edit(text, edits);
-    let new = read(file, &text)
-        .map_err(|wrong| by_hand(format!("the file would be wrong: {}", wrong.message)))?;
+    let new = read(file, &text).map_err(|wrong| by_hand(CannotWrite::WrongFile(wrong.message)))?;
     match find_difference(&wanted, &new) {
         None => Ok(text),
-        Some(path) => Err(by_hand(format!(
-            "the variant cannot be written without a change of `{path}`"
-        ))),
+        Some(path) => Err(by_hand(CannotWrite::ChangesMore(path))),
     }
 }
 
@@ -70,12 +115,12 @@ fn read(file: &str, text: &str) -> Result<Tree, Diagnostic> {
     }
 }
 
-fn check_names(change: &VariantChange<'_>) -> Result<(), String> {
+fn check_names(change: &VariantChange<'_>) -> Result<(), CannotWrite> {
     if !is_identifier(change.variant) {
-        return Err(format!("`{}` cannot name a variant", change.variant));
+        return Err(CannotWrite::VariantName(change.variant.to_owned()));
     }
     match change.define.keys().find(|name| !is_identifier(name)) {
-        Some(name) => Err(format!("`{name}` is not the name of a macro")),
+        Some(name) => Err(CannotWrite::MacroName(name.clone())),
         None => Ok(()),
     }
 }
@@ -97,17 +142,17 @@ fn write_by_hand(change: &VariantChange<'_>) -> String {
 }
 
 /// Returns the tree that the edited file must have.
-fn expect_tree(old: &Tree, change: &VariantChange<'_>) -> Result<Tree, String> {
+fn expect_tree(old: &Tree, change: &VariantChange<'_>) -> Result<Tree, CannotWrite> {
     let mut tree = old.clone();
     let kernel = get_mut(&mut tree, "kernels")
         .and_then(|kernels| get_mut(kernels, change.kernel))
-        .ok_or_else(|| format!("there is no kernel `{}`", change.kernel))?;
+        .ok_or_else(|| CannotWrite::NoKernel(change.kernel.to_owned()))?;
     if get_mut(kernel, "variants").is_none() {
         let mut variants = Tree::Map(Ordered::default());
         set(&mut variants, DEFAULT, Tree::Map(Ordered::default()));
         set(kernel, "variants", variants);
     }
-    let variants = get_mut(kernel, "variants").ok_or("the kernel is no mapping")?;
+    let variants = get_mut(kernel, "variants").ok_or(CannotWrite::KernelIsNoMapping)?;
     let with_macros = |mut variant: Tree| {
         let mut define = match variant.get("define") {
             Some(define) => define.clone(),
@@ -123,15 +168,19 @@ fn expect_tree(old: &Tree, change: &VariantChange<'_>) -> Result<Tree, String> {
         .get(change.like)
         .cloned()
         .map(with_macros)
-        .ok_or_else(|| format!("`{}` has no variant `{}`", change.kernel, change.like))?;
+        .ok_or_else(|| CannotWrite::NoVariant {
+            kernel: change.kernel.to_owned(),
+            variant: change.like.to_owned(),
+        })?;
     let there = variants.get(change.variant).cloned().map(with_macros);
     if let Some(there) = &there
         && let Some(path) = find_difference(&like, there)
     {
-        return Err(format!(
-            "`{}` is there already, and differs from `{}` in `{path}`: choose another name",
-            change.variant, change.like
-        ));
+        return Err(CannotWrite::IsThere {
+            variant: change.variant.to_owned(),
+            like: change.like.to_owned(),
+            path,
+        });
     }
     set(variants, change.variant, like);
     Ok(tree)
@@ -214,7 +263,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn plan_edits(&self, root: &Node, old: &Tree) -> Result<Vec<Edit>, String> {
+    fn plan_edits(&self, root: &Node, old: &Tree) -> Result<Vec<Edit>, CannotWrite> {
         let VariantChange {
             kernel: name,
             variant,
@@ -224,19 +273,19 @@ impl Writer<'_> {
         let kernel = root
             .get("kernels")
             .and_then(|kernels| kernels.get(name))
-            .ok_or_else(|| format!("`{name}` is not written under `kernels`"))?;
+            .ok_or_else(|| CannotWrite::KernelElsewhere(name.to_owned()))?;
+        let variants_elsewhere = || CannotWrite::VariantsElsewhere(name.to_owned());
         let Some(variants) = kernel.get("variants") else {
             if tree.is_some_and(|tree| tree.get("variants").is_some()) {
-                return Err(format!("the variants of `{name}` are written elsewhere"));
+                return Err(variants_elsewhere());
             }
             return Ok(vec![self.insert_variants(kernel)?]);
         };
         let Some(there) = variants.get(variant) else {
-            let style = style_of(variants)
-                .ok_or_else(|| format!("the variants of `{name}` are written elsewhere"))?;
+            let style = style_of(variants).ok_or_else(variants_elsewhere)?;
             let like = tree
                 .and_then(|tree| tree.get("variants")?.get(self.change.like))
-                .ok_or("nothing to be like")?;
+                .ok_or(CannotWrite::NothingLike)?;
             let new = self.write_variant(variants, style, like)?;
             return Ok(vec![self.insert_entry(variants, None, &new)?]);
         };
@@ -245,7 +294,7 @@ impl Writer<'_> {
     }
 
     /// Inserts `variants:` into a kernel that has only the variant without a name, and keeps that variant.
-    fn insert_variants(&self, kernel: &Node) -> Result<Edit, String> {
+    fn insert_variants(&self, kernel: &Node) -> Result<Edit, CannotWrite> {
         let (variant, define) = (self.change.variant, write_define(self.change.define));
         let after = ["define", "flags", "include_dirs", "entry", "source"]
             .into_iter()
@@ -262,12 +311,17 @@ impl Writer<'_> {
 
     /// Returns the text of a variant with the keys of the variant that it is based on. `like` has that variant's
     /// macros, including merged ones.
-    fn write_variant(&self, variants: &Node, around: Style, like: &Tree) -> Result<String, String> {
+    fn write_variant(
+        &self,
+        variants: &Node,
+        around: Style,
+        like: &Tree,
+    ) -> Result<String, CannotWrite> {
         let (name, like_name) = (self.change.variant, self.change.like);
         let define = write_define(&self.all_macros(Some(like)));
         let written = variants
             .get(like_name)
-            .ok_or_else(|| format!("`{like_name}` is written elsewhere"))?;
+            .ok_or_else(|| CannotWrite::LikeElsewhere(like_name.to_owned()))?;
         let source = |at: &Range<usize>| self.text.get(at.clone()).unwrap_or_default();
         let mut parts = Vec::new();
         let mut style = Style::Flow;
@@ -279,10 +333,10 @@ impl Writer<'_> {
                     parts.push(match &entry.value.anchor {
                         Some(anchor) => format!("{}: *{anchor}", entry.key),
                         None if entry.value.holds_anchor() => {
-                            return Err(format!(
-                                "`{like_name}.{}` holds an anchor, which cannot be written twice",
-                                entry.key
-                            ));
+                            return Err(CannotWrite::HoldsAnchor {
+                                like: like_name.to_owned(),
+                                key: entry.key.clone(),
+                            });
                         }
                         None => {
                             let at = entry.at.start..entry.value.at.end;
@@ -295,7 +349,7 @@ impl Writer<'_> {
                 }
             }
             (None, NodeKind::List(_) | NodeKind::Scalar) => {
-                return Err(format!("`{like_name}` is no mapping"));
+                return Err(CannotWrite::LikeIsNoMapping(like_name.to_owned()));
             }
         }
         parts.insert(
@@ -314,9 +368,9 @@ impl Writer<'_> {
         })
     }
 
-    fn edit_variant(&self, there: &Node, tree: Option<&Tree>) -> Result<Vec<Edit>, String> {
+    fn edit_variant(&self, there: &Node, tree: Option<&Tree>) -> Result<Vec<Edit>, CannotWrite> {
         let name = self.change.variant;
-        let elsewhere = || format!("the macros of `{name}` are written elsewhere");
+        let elsewhere = || CannotWrite::MacrosElsewhere(name.to_owned());
         style_of(there).ok_or_else(elsewhere)?;
         let Some(define) = there.get("define") else {
             let define = write_define(&self.all_macros(tree));
@@ -365,9 +419,14 @@ impl Writer<'_> {
     }
 
     /// Inserts after the entry with this key, or after the last entry.
-    fn insert_entry(&self, map: &Node, after: Option<&str>, entry: &str) -> Result<Edit, String> {
+    fn insert_entry(
+        &self,
+        map: &Node,
+        after: Option<&str>,
+        entry: &str,
+    ) -> Result<Edit, CannotWrite> {
         let NodeKind::Map(style, entries) = &map.kind else {
-            return Err("an alias stands where a mapping is needed".to_owned());
+            return Err(CannotWrite::Alias);
         };
         let before = after
             .and_then(|key| map.entry(key))
@@ -385,12 +444,12 @@ impl Writer<'_> {
                 let text = format!("{}{}{entry}", self.newline(), self.indent(map)?);
                 Ok(Edit::insert(self.end_of_line(before.value.at.end), text))
             }
-            (Style::Block, None) => Err("a mapping without a key".to_owned()),
+            (Style::Block, None) => Err(CannotWrite::EmptyBlock),
         }
     }
 
     /// Returns the text before the first key of a block.
-    fn indent(&self, map: &Node) -> Result<&str, String> {
+    fn indent(&self, map: &Node) -> Result<&str, CannotWrite> {
         let first = match &map.kind {
             NodeKind::Map(Style::Block, entries) => entries.first(),
             _ => None,
@@ -399,7 +458,7 @@ impl Writer<'_> {
         let line = before.map(|before| before.rsplit('\n').next().unwrap_or_default());
         match line {
             Some(line) if line.bytes().all(|byte| byte == b' ') => Ok(line),
-            _ => Err("a key does not stand on a line of its own".to_owned()),
+            _ => Err(CannotWrite::SharedLine),
         }
     }
 

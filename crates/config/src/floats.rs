@@ -13,10 +13,15 @@ pub struct FloatTolerance {
 
 const TYPES: [ElemType; 3] = [ElemType::F32, ElemType::F16, ElemType::Bf16];
 
-impl FromStr for FloatTolerance {
-    type Err = String;
+/// The error for a text that is no tolerance.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it is f32, f16 or bf16 and a share below 1, such as f32:1e-5")]
+pub struct BadFloatTolerance;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for FloatTolerance {
+    type Err = BadFloatTolerance;
+
+    fn from_str(text: &str) -> Result<Self, BadFloatTolerance> {
         let (elem, share) = text.split_once(':').unwrap_or((text, ""));
         let elem = TYPES.into_iter().find(|known| known.name() == elem);
         let share = share
@@ -25,7 +30,7 @@ impl FromStr for FloatTolerance {
             .filter(|share| (0.0..1.0).contains(share));
         match (elem, share) {
             (Some(elem), Some(share)) => Ok(Self { elem, share }),
-            _ => Err("it is f32, f16 or bf16 and a share below 1, such as f32:1e-5".to_owned()),
+            _ => Err(BadFloatTolerance),
         }
     }
 }

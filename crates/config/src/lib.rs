@@ -63,7 +63,7 @@ pub use accepted::{load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
 pub use binaries::{BinaryGates, FileLimit, KernelLimits};
 pub use defaults::{DEADLINE_NS, LAUNCHES, SIMULATION, pairing};
-pub use floats::FloatTolerance;
+pub use floats::{BadFloatTolerance, FloatTolerance};
 pub use kernel::ResolvedVariant;
 pub use limit::ProgramLimit;
 pub use limit::{parse_change, parse_margin};
@@ -73,7 +73,7 @@ pub use outputs::{ProgramOutput, TypedLaunch, TypedTensor};
 pub use places::{Owner, Places};
 pub use programs::Program;
 pub use select::{Selection, narrow, parse_filters};
-pub use tune::{Budget, Tune};
+pub use tune::{BadBudget, Budget, Tune};
 pub use tuning::{Tuning, load_tuning};
 
 use model::Schedule;

@@ -52,10 +52,19 @@ pub enum Budget {
     Time(Duration),
 }
 
-impl FromStr for Budget {
-    type Err = String;
+/// The error for a text that is no budget.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BadBudget {
+    #[error("a budget of {0} tries nothing")]
+    Nothing(String),
+    #[error("`{0}` is no budget: write 200 evaluations, or a time such as 10min")]
+    Unknown(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Budget {
+    type Err = BadBudget;
+
+    fn from_str(text: &str) -> Result<Self, BadBudget> {
         let count = text
             .trim()
             .strip_suffix("evaluations")
@@ -67,13 +76,10 @@ impl FromStr for Budget {
         };
         match budget {
             Some(Self::Evaluations(0) | Self::Time(Duration::ZERO)) => {
-                Err(format!("a budget of {} tries nothing", text.trim()))
+                Err(BadBudget::Nothing(text.trim().to_owned()))
             }
             Some(budget) => Ok(budget),
-            None => Err(format!(
-                "`{}` is no budget: write 200 evaluations, or a time such as 10min",
-                text.trim()
-            )),
+            None => Err(BadBudget::Unknown(text.trim().to_owned())),
         }
     }
 }
@@ -149,7 +155,7 @@ fn read(
         None => BUDGET,
         Some(text) => text
             .parse()
-            .map_err(|message: String| text.problem(message))?,
+            .map_err(|error: BadBudget| text.problem(error.to_string()))?,
     };
     Ok(Tune {
         kernel: kernel.kernel.to_owned(),

@@ -63,9 +63,7 @@ pub fn plan() -> Plan {
     });
     let cases = VARIANTS.map(|variant| {
         SHAPES.map(|shape| Case {
-            id: case_id(variant, shape),
             dims: BTreeMap::from([("N".to_owned(), 64)]),
-            tensors: Vec::new(),
             steps: vec![Step::new(Vec::new(), Some(launch()))],
             seeds: SEEDS.to_vec(),
             reference: Reference::Softmax {
@@ -73,10 +71,10 @@ pub fn plan() -> Plan {
                 out: "out".into(),
             },
             tolerance: Some(Num(0.004)),
-            determinism: Determinism::BitExact,
             launches: 8,
             deadline_ms: 1000,
             timed: true,
+            ..Case::empty(case_id(variant, shape))
         })
     });
     let timing = Schedule {

@@ -193,6 +193,7 @@ fn by_barriers(sm: &Sm, demand: &Demand) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sm::SMS;
     use proptest::prelude::*;
 
     fn arch(name: &str) -> Arch {
@@ -378,7 +379,8 @@ mod tests {
             registers in 0u32..300, shared in 0u64..300_000, barriers in 0u32..20, threads in 0u64..1200,
             more in 0u32..5000, which in 0usize..3,
         ) {
-            for name in ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120"] {
+            for ((major, minor), _) in SMS {
+                let arch = Arch { major, minor, suffix: None };
                 let demand = Demand { registers, shared_bytes: shared, barriers, threads_per_block: threads };
                 let mut larger = demand;
                 match which {
@@ -386,8 +388,8 @@ mod tests {
                     1 => larger.shared_bytes += u64::from(more),
                     _ => larger.barriers += more,
                 }
-                let now = occupancy(arch(name), demand).unwrap();
-                let then = occupancy(arch(name), larger).unwrap();
+                let now = occupancy(arch, demand).unwrap();
+                let then = occupancy(arch, larger).unwrap();
                 prop_assert!(then.blocks_per_sm <= now.blocks_per_sm);
                 prop_assert!(now.warps_per_sm <= now.max_warps);
             }

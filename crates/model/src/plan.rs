@@ -565,6 +565,23 @@ pub struct Case {
 }
 
 impl Case {
+    /// Returns a case that launches nothing, has no reference, and is not timed.
+    pub fn empty(id: CaseId) -> Self {
+        Self {
+            id,
+            dims: BTreeMap::new(),
+            tensors: Vec::new(),
+            steps: Vec::new(),
+            seeds: Vec::new(),
+            reference: Reference::None,
+            tolerance: None,
+            determinism: Determinism::BitExact,
+            launches: 1,
+            deadline_ms: 0,
+            timed: false,
+        }
+    }
+
     /// Returns true if there is anything that a reference could compute. For a plan that contradicts itself this is
     /// true.
     pub fn has_output(&self) -> bool {

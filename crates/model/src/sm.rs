@@ -41,88 +41,80 @@ pub struct Rates {
     pub tensor_fp8: Option<f64>,
     pub tensor_fp64: Option<f64>,
     pub tensor_int8: f64,
+    /// The share of the rates of tensor cores that instructions reach that wait for their product (`mma.sync`).
+    pub synchronous_share: f64,
 }
 
-const KIB: u64 = 1_024;
+const CONSUMER: Rates = rates([128.0, 2.0, 128.0], [512.0, 256.0, 1024.0]);
+
+/// Makes the table of SMs. `KiB` are the shared memory, less what the system takes from every block, by the unit in which
+/// it is allocated. Then come the named barriers and the rates.
+macro_rules! sms {
+    ($($capability:expr => $warps:literal warps, $blocks:literal blocks, $shared:literal - $reserved:literal KiB
+       by $unit:literal, $barriers:expr, $rates:expr;)*) => {
+        /// The SM of each compute capability that is known.
+        pub const SMS: [((u8, u8), Sm); [$($warps),*].len()] = [$(($capability, Sm {
+            warps: $warps,
+            blocks: $blocks,
+            shared: $shared << 10,
+            shared_reserved: $reserved << 10,
+            shared_unit: $unit,
+            barriers: $barriers,
+            rates: $rates,
+        })),*];
+    };
+}
+
+sms! {
+    (7, 5) => 32 warps, 16 blocks, 64 - 0 KiB by 256, None, Some(rates([64.0, 2.0, 128.0], [512.0, 0.0, 1024.0]));
+    (8, 0) => 64 warps, 32 blocks, 164 - 1 KiB by 128, None, Some(Rates {
+        tensor_fp64: Some(64.0),
+        ..rates([64.0, 32.0, 256.0], [1024.0, 512.0, 2048.0])
+    });
+    (8, 6) => 48 warps, 16 blocks, 100 - 1 KiB by 128, None, Some(CONSUMER);
+    (8, 7) => 48 warps, 16 blocks, 164 - 1 KiB by 128, None, None;
+    (8, 9) => 48 warps, 24 blocks, 100 - 1 KiB by 128, None, Some(Rates { tensor_fp8: Some(1024.0), ..CONSUMER });
+    (9, 0) => 64 warps, 32 blocks, 228 - 1 KiB by 128, Some(64), Some(Rates {
+        tensor_fp8: Some(4096.0),
+        tensor_fp64: Some(128.0),
+        // Measured on an H100 (kernels/NOTES.md). Luo et al., arXiv 2402.13499, have the same.
+        synchronous_share: 0.62,
+        ..rates([128.0, 64.0, 256.0], [2048.0, 1024.0, 4096.0])
+    });
+    (10, 0) => 64 warps, 32 blocks, 228 - 1 KiB by 128, Some(64), Some(Rates {
+        tensor_fp8: Some(8192.0),
+        tensor_fp64: Some(64.0),
+        ..rates([128.0, 64.0, 256.0], [4096.0, 2048.0, 8192.0])
+    });
+    (10, 3) => 64 warps, 32 blocks, 228 - 1 KiB by 128, Some(64), None;
+    (11, 0) => 48 warps, 24 blocks, 228 - 1 KiB by 128, Some(24), None;
+    (12, 0) => 48 warps, 24 blocks, 100 - 1 KiB by 128, Some(24), Some(Rates { tensor_fp8: Some(1024.0), ..CONSUMER });
+    (12, 1) => 48 warps, 24 blocks, 100 - 1 KiB by 128, Some(24), None;
+}
 
 impl Sm {
     /// Returns the SM of an architecture, or `None` if the architecture is not in the table. No guess is made from its
     /// neighbours.
     pub fn for_arch(arch: Arch) -> Option<Self> {
-        let consumer = Rates::new(128.0, 2.0, 128.0, [512.0, 256.0, 1024.0]);
-        let (warps, blocks, shared_kib, barriers_per_block, rates) = match (arch.major, arch.minor)
-        {
-            (7, 5) => {
-                let rates = Rates::new(64.0, 2.0, 128.0, [512.0, 0.0, 1024.0]);
-                (32, 16, 64, None, Some(rates))
-            }
-            (8, 0) => {
-                let rates = Rates::new(64.0, 32.0, 256.0, [1024.0, 512.0, 2048.0]);
-                (64, 32, 164, None, Some(rates.with_fp64(64.0)))
-            }
-            (8, 6) => (48, 16, 100, None, Some(consumer)),
-            (8, 7) => (48, 16, 164, None, None),
-            (8, 9) => (48, 24, 100, None, Some(consumer.with_fp8(1024.0))),
-            (9, 0) => {
-                let rates = Rates::new(128.0, 64.0, 256.0, [2048.0, 1024.0, 4096.0]);
-                let rates = rates.with_fp8(4096.0).with_fp64(128.0);
-                (64, 32, 228, Some(2), Some(rates))
-            }
-            (10, 0) => {
-                let rates = Rates::new(128.0, 64.0, 256.0, [4096.0, 2048.0, 8192.0]);
-                let rates = rates.with_fp8(8192.0).with_fp64(64.0);
-                (64, 32, 228, Some(2), Some(rates))
-            }
-            (10, 3) => (64, 32, 228, Some(2), None),
-            (11, 0) => (48, 24, 228, Some(1), None),
-            (12, 0) => (48, 24, 100, Some(1), Some(consumer.with_fp8(1024.0))),
-            (12, 1) => (48, 24, 100, Some(1), None),
-            _ => return None,
-        };
-        let turing = arch.major == 7;
-        Some(Self {
-            warps,
-            blocks,
-            shared: shared_kib * KIB,
-            shared_reserved: if turing { 0 } else { KIB },
-            shared_unit: if turing { 256 } else { 128 },
-            barriers: barriers_per_block.map(|each: u64| each * blocks),
-            rates,
-        })
+        let capability = (arch.major, arch.minor);
+        let (_, sm) = SMS.iter().find(|(known, _)| *known == capability)?;
+        Some(*sm)
     }
 }
 
-impl Rates {
-    const fn new(
-        fp32: f64,
-        fp64: f64,
-        fp16: f64,
-        [tensor_16, tensor_tf32, tensor_int8]: [f64; 3],
-    ) -> Self {
-        Self {
-            fp32,
-            fp64,
-            fp16,
-            special: 16.0,
-            tensor_16,
-            tensor_tf32,
-            tensor_fp8: None,
-            tensor_fp64: None,
-            tensor_int8,
-        }
-    }
-
-    const fn with_fp8(self, rate: f64) -> Self {
-        Self {
-            tensor_fp8: Some(rate),
-            ..self
-        }
-    }
-
-    const fn with_fp64(self, rate: f64) -> Self {
-        Self {
-            tensor_fp64: Some(rate),
-            ..self
-        }
+/// Returns rates of cores, and those of tensor cores for 16 bits, tf32 and int8. Rates that some architectures lack are
+/// absent.
+const fn rates([fp32, fp64, fp16]: [f64; 3], tensor: [f64; 3]) -> Rates {
+    Rates {
+        fp32,
+        fp64,
+        fp16,
+        special: 16.0,
+        tensor_16: tensor[0],
+        tensor_tf32: tensor[1],
+        tensor_fp8: None,
+        tensor_fp64: None,
+        tensor_int8: tensor[2],
+        synchronous_share: 1.0,
     }
 }

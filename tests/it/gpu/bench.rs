@@ -2,12 +2,11 @@
 
 use build::Artifact;
 use model::{
-    Arg, Case, CaseId, CheckFacts, Determinism, ElemType, Fault, Fill, Launch, Location, Num,
-    Reference, Role, ScalarType, ScalarValue, Seen, Step, Tensor,
+    Arg, Case, CaseId, CheckFacts, ElemType, Fault, Fill, Launch, Location, Num, Reference, Role,
+    ScalarType, ScalarValue, Seen, Step, Tensor,
 };
 use run::device::DeviceChoice;
 use run::worker::{CheckAnswer, CheckJob, Crew, ExpectedOutput};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -115,31 +114,26 @@ pub fn int(value: i64) -> Arg {
 
 pub fn case(variant: &str) -> Case {
     Case {
-        id: CaseId::new("fixture", variant, "s"),
-        dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
-        steps: vec![Step {
-            entry: None,
-            args: vec![pointer("x"), pointer("y"), int(N as i64)],
-            launch: Some(Launch {
+        steps: vec![Step::new(
+            vec![pointer("x"), pointer("y"), int(N as i64)],
+            Some(Launch {
                 grid: [1, 1, 1],
                 block: [256, 1, 1],
                 cluster: None,
                 cooperative: false,
                 dynamic_shared: 0,
             }),
-            before: Vec::new(),
-            after: Vec::new(),
-        }],
+        )],
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "right".into(),
         },
         tolerance: Some(Num(0.0)),
-        determinism: Determinism::BitExact,
         launches: 8,
         deadline_ms: 20_000,
         timed: true,
+        ..Case::empty(CaseId::new("fixture", variant, "s"))
     }
 }
 

@@ -17,8 +17,6 @@ const SHARED_BYTES: f64 = 128.0;
 /// multiprocessor of an H100 receives more (74 bytes a cycle: `reduce/default@all`), so it is not used for Hopper.
 const L2_PORT_BYTES: f64 = 64.0;
 
-/// Measured on an H100 (kernels/NOTES.md). Luo et al., arXiv 2402.13499, have the same.
-const HOPPER_SYNCHRONOUS: f64 = 0.62;
 /// The rate at which a GPU reads 16.8 MB from L2: `reduce` of this repository needs 2.5 us beyond its start, on an
 /// H100.
 const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
@@ -231,10 +229,7 @@ impl Peaks {
             fp16: both(sm.fp16),
             special: sm.special * sms * hz,
             tensor: rates.filter(|(_, peak)| *peak > 0.0).collect(),
-            synchronous_share: match major {
-                9 => HOPPER_SYNCHRONOUS,
-                _ => 1.0,
-            },
+            synchronous_share: sm.synchronous_share,
         })
     }
 
@@ -263,6 +258,7 @@ impl Peaks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::sm::SMS;
     use std::collections::BTreeSet;
 
     fn peaks(name: &str) -> Peaks {
@@ -307,13 +303,16 @@ mod tests {
     }
 
     #[test]
-    fn every_gpu_is_there_once_and_has_an_architecture_with_rates() {
+    fn every_gpu_is_there_once_and_every_architecture_with_rates_has_one() {
         let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len());
         for model in &MODELS {
             let peaks = Peaks::for_model(model).unwrap();
             assert!(peaks.dram_bytes < peaks.l2.bytes, "{}", model.name);
             assert!(!peaks.source.is_empty() && peaks.l2_bytes > 0);
+        }
+        for (capability, _) in SMS.iter().filter(|(_, sm)| sm.rates.is_some()) {
+            assert!(MODELS.iter().any(|model| model.arch == *capability));
         }
     }
 

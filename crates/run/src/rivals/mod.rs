@@ -10,10 +10,12 @@
 mod protocol;
 
 use model::{CaseId, Contest, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
-use protocol::{AskedTask, Begun, Expected, Message, Sampling};
+use protocol::{AskedTask, Begun, Expected, Message, ProtocolError, Sampling};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Duration;
 use system::process;
 use system::process::confine::{self, Metadata, Rules, Sockets};
@@ -25,6 +27,39 @@ const MOST_BREAKS: u32 = 3;
 
 /// The time that a program may take to end after it has closed its output.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The reason for which a rival has no times. `fault` makes the text of it.
+#[derive(Debug, thiserror::Error)]
+enum RivalError {
+    #[error("it has no directory to write to: {0}")]
+    NoDirectory(#[source] io::Error),
+    #[error("it has no command")]
+    NoCommand,
+    #[error(transparent)]
+    Root(io::Error),
+    #[error("{program} cannot be started: {source}")]
+    NotStarted { program: String, source: io::Error },
+    #[error("its task is not in the plan")]
+    UnknownTask,
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    #[error("its answer is longer than {0} bytes")]
+    TooLong(u64),
+    #[error("no answer within {:.0} s; it was killed", .0.as_secs_f64())]
+    Late(Duration),
+    #[error("it ended without an answer")]
+    NoAnswer,
+    #[error("it closed its output without an answer; it was killed")]
+    Closed,
+    /// The status with which it ended and its last words.
+    #[error("{0}")]
+    Failed(String),
+    #[error("it broke {times} times and was not started again, the last time: {last}", times = MOST_BREAKS)]
+    GivenUp {
+        #[source]
+        last: Arc<RivalError>,
+    },
+}
 
 /// The rivals of one run, with their processes.
 #[derive(Default)]
@@ -107,17 +142,16 @@ impl Rivals {
         &mut self.programs[at]
     }
 
-    fn scratch(&mut self) -> Result<&Path, String> {
+    fn scratch(&mut self) -> Result<&Path, RivalError> {
         let made = match self.scratch.take() {
             Some(scratch) => scratch,
-            None => TemporaryDir::new_in(&std::env::temp_dir())
-                .map_err(|error| format!("it has no directory to write to: {error}"))?,
+            None => TemporaryDir::new_in(&std::env::temp_dir()).map_err(RivalError::NoDirectory)?,
         };
         Ok(self.scratch.insert(made).path())
     }
 }
 
-fn fault(asked: &Asked, problem: &str) -> Fault {
+fn fault(asked: &Asked, problem: &RivalError) -> Fault {
     let message = format!("{}: {problem}", asked.rival.name);
     Fault::new(FaultKind::Rival, message)
 }
@@ -129,7 +163,7 @@ struct Program {
     standby: Option<Running>,
     breaks: u32,
     /// The reason for which it gets no more tasks.
-    given_up: Option<String>,
+    given_up: Option<Arc<RivalError>>,
 }
 
 /// A process that was started, for one turn.
@@ -164,7 +198,7 @@ impl Program {
                 .map(|(_, request)| deadline(request.rival))
                 .max();
             if let Err(problem) = running.end(deadline.unwrap_or_default()) {
-                self.broke(&problem);
+                self.broke(Arc::new(problem));
             }
         }
     }
@@ -175,18 +209,19 @@ impl Program {
         scratch: &Path,
         asked: &Asked,
         turn: &mut Option<(Running, Begun)>,
-    ) -> Result<RivalFacts, String> {
+    ) -> Result<RivalFacts, Arc<RivalError>> {
         if let Some(why) = &self.given_up {
-            return Err(why.clone());
+            return Err(Arc::clone(why));
         }
         let (mut running, begun) = match turn.take() {
             Some(turn) => turn,
             None => self
                 .begin_turn(setting, scratch, asked)
+                .map_err(Arc::new)
                 .inspect_err(|why| {
                     // The start does not depend on a task, so another process would end like this one.
                     self.standby = None;
-                    self.given_up = Some(why.clone());
+                    self.given_up = Some(Arc::clone(why));
                 })?,
         };
         let facts = match &begun {
@@ -195,22 +230,21 @@ impl Program {
                 versions: versions.clone(),
                 backends,
             }),
-        };
+        }
+        .map_err(Arc::new);
         match &facts {
             Ok(_) => *turn = Some((running, begun)),
-            Err(problem) => self.broke(problem),
+            Err(problem) => self.broke(Arc::clone(problem)),
         }
         facts
     }
 
     /// Notes a broken process. Another process does the next task, unless too many of them broke.
-    fn broke(&mut self, problem: &str) {
+    fn broke(&mut self, problem: Arc<RivalError>) {
         self.breaks += 1;
         if self.breaks >= MOST_BREAKS {
             self.standby = None;
-            self.given_up = Some(format!(
-                "it broke {MOST_BREAKS} times and was not started again, the last time: {problem}"
-            ));
+            self.given_up = Some(Arc::new(RivalError::GivenUp { last: problem }));
         }
     }
 
@@ -219,7 +253,7 @@ impl Program {
         setting: Setting,
         scratch: &Path,
         asked: &Asked,
-    ) -> Result<(Running, Begun), String> {
+    ) -> Result<(Running, Begun), RivalError> {
         let mut running = match self.standby.take() {
             Some(running) => running,
             None => Running::start(asked.rival, setting, scratch)?,
@@ -232,7 +266,7 @@ impl Program {
 }
 
 impl Running {
-    fn start(rival: &Rival, setting: Setting, scratch: &Path) -> Result<Self, String> {
+    fn start(rival: &Rival, setting: Setting, scratch: &Path) -> Result<Self, RivalError> {
         let mut command = command(rival, setting.root, setting.device)?;
         prepare(&mut command, scratch);
         let rules = Rules {
@@ -245,9 +279,11 @@ impl Running {
             file: Some(LARGEST_FILE),
         };
         let longest_line = protocol::longest_line(setting.plan);
-        let dialogue = Dialogue::start(command, Some(&rules), longest_line).map_err(|error| {
-            let program = rival.command.first().map_or("", String::as_str);
-            format!("{program} cannot be started: {error}")
+        let dialogue = Dialogue::start(command, Some(&rules), longest_line).map_err(|source| {
+            RivalError::NotStarted {
+                program: rival.command.first().cloned().unwrap_or_default(),
+                source,
+            }
         })?;
         Ok(Self {
             dialogue,
@@ -259,9 +295,9 @@ impl Running {
         &mut self,
         setting: Setting,
         asked: &Asked,
-    ) -> Result<BTreeMap<String, Contest>, String> {
+    ) -> Result<BTreeMap<String, Contest>, RivalError> {
         let plan = setting.plan;
-        let case = plan.case(asked.task).ok_or("its task is not in the plan")?;
+        let case = plan.case(asked.task).ok_or(RivalError::UnknownTask)?;
         let task = Message::Task(Box::new(AskedTask::new(asked.rival, plan, case)));
         let line = self.exchange(&task, deadline(asked.rival))?;
         let expected = Expected {
@@ -269,56 +305,49 @@ impl Running {
             backends: &asked.rival.backends,
             sampling: Sampling::for_plan(plan),
         };
-        expected.read(&line)
+        Ok(expected.read(&line)?)
     }
 
     /// Sends one message, and waits for the line that answers it.
-    fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, String> {
+    fn exchange(&mut self, message: &Message, deadline: Duration) -> Result<Vec<u8>, RivalError> {
         // If the process accepts no lines it has ended, and reading the answer shows that.
         self.dialogue.send(message.line()?);
         Err(match self.dialogue.hear(deadline) {
             Heard::Line(line) => return Ok(line),
-            Heard::TooLong => format!("its answer is longer than {} bytes", self.longest_line),
-            Heard::Nothing => late(deadline),
+            Heard::TooLong => RivalError::TooLong(self.longest_line),
+            Heard::Nothing => RivalError::Late(deadline),
             Heard::End => match self.dialogue.end(FAREWELL) {
-                Some(status) if status.success() => "it ended without an answer".to_owned(),
+                Some(status) if status.success() => RivalError::NoAnswer,
                 Some(status) => self.failure(status),
-                None => "it closed its output without an answer; it was killed".to_owned(),
+                None => RivalError::Closed,
             },
         })
     }
 
     /// Waits until the process is gone from the GPU.
-    fn end(mut self, deadline: Duration) -> Result<(), String> {
+    fn end(mut self, deadline: Duration) -> Result<(), RivalError> {
         match self.dialogue.end(deadline) {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(self.failure(status)),
-            None => Err(late(deadline)),
+            None => Err(RivalError::Late(deadline)),
         }
     }
 
-    fn failure(&self, status: ExitStatus) -> String {
+    fn failure(&self, status: ExitStatus) -> RivalError {
         let log = self.dialogue.last_words();
-        protocol::scrubbed(&process::failure(status, &log))
+        RivalError::Failed(protocol::scrubbed(&process::failure(status, &log)))
     }
-}
-
-fn late(deadline: Duration) -> String {
-    format!(
-        "no answer within {:.0} s; it was killed",
-        deadline.as_secs_f64()
-    )
 }
 
 fn deadline(rival: &Rival) -> Duration {
     Duration::from_millis(rival.deadline_ms)
 }
 
-fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, String> {
+fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, RivalError> {
     let [program, arguments @ ..] = rival.command.as_slice() else {
-        return Err("it has no command".to_owned());
+        return Err(RivalError::NoCommand);
     };
-    let root = std::path::absolute(root).map_err(|error| error.to_string())?;
+    let root = std::path::absolute(root).map_err(RivalError::Root)?;
     // A name without a slash is looked for in PATH.
     let mut command = if program.contains('/') {
         Command::new(root.join(program))

@@ -97,6 +97,57 @@ struct AnsweredBackend {
     skipped: Option<String>,
 }
 
+/// The reason for which a message or an answer does not fit the protocol. What the rival wrote is made one short line.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// A message has a value that JSON cannot express.
+    #[error(transparent)]
+    Message(serde_json::Error),
+    #[error("{}", scrubbed(&format!("its answer is not what the protocol asks for: {}", .0)))]
+    Answer(#[source] serde_json::Error),
+    #[error("{}", scrubbed(&format!("it answers by `{}`, and this gatekeeper asks by {SCHEMA}", .0)))]
+    Schema(String),
+    #[error("it begins with either `versions` or `skipped`")]
+    Begin,
+    #[error("it names more than {} versions", MOST_VERSIONS)]
+    Versions,
+    #[error("it skips without a reason")]
+    NoReason,
+    #[error("{}", scrubbed(&format!("it answers `{}`, and was asked for {}", .answered, .asked)))]
+    OtherTask { answered: String, asked: String },
+    #[error("{}", scrubbed(&format!("{}: `{}` is not among the backends in gates.yaml", .id, .backend)))]
+    UnknownBackend { id: String, backend: String },
+    #[error("{id}, {backend}: either `timed` or `skipped`")]
+    Backend { id: String, backend: String },
+    #[error("{id}: {backend} is there twice")]
+    Twice { id: String, backend: String },
+    #[error("{id}: it does not answer for {backend}")]
+    Missing { id: String, backend: String },
+    #[error("{id}, {backend}: {source}")]
+    Times {
+        id: String,
+        backend: String,
+        source: TimesError,
+    },
+}
+
+/// The reason for which times are not those that were asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum TimesError {
+    #[error("launches_per_sample is {launches}; it must be between 1 and {most}")]
+    Launches { launches: u32, most: u32 },
+    #[error("{field} has {found} samples, and {asked} were asked for")]
+    Samples {
+        field: &'static str,
+        found: usize,
+        asked: u32,
+    },
+    #[error("{field} has a sample of {ns} ns")]
+    Sample { field: &'static str, ns: u64 },
+}
+
+type Result<T, E = ProtocolError> = std::result::Result<T, E>;
+
 impl<'a> Message<'a> {
     pub fn begin(device: &'a DeviceFacts, plan: &Plan) -> Self {
         Self::Begin {
@@ -113,8 +164,8 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// Returns an error for a value that JSON cannot express.
-    pub fn line(&self) -> Result<Vec<u8>, String> {
-        serde_json::to_vec(self).map_err(|error| error.to_string())
+    pub fn line(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(ProtocolError::Message)
     }
 }
 
@@ -131,13 +182,10 @@ pub fn longest_line(plan: &Plan) -> u64 {
 ///
 /// # Errors
 /// Returns an error for anything else.
-pub fn read_begun(line: &[u8]) -> Result<Begun, String> {
+pub fn read_begun(line: &[u8]) -> Result<Begun> {
     let answer: AnsweredBegin = parse(line)?;
     if answer.schema != SCHEMA {
-        return Err(scrubbed(&format!(
-            "it answers by `{}`, and this gatekeeper asks by {SCHEMA}",
-            answer.schema
-        )));
+        return Err(ProtocolError::Schema(answer.schema));
     }
     match (answer.skipped, answer.versions) {
         (Some(because), None) => Ok(Begun::Skipped {
@@ -146,16 +194,12 @@ pub fn read_begun(line: &[u8]) -> Result<Begun, String> {
         (None, Some(written)) => Ok(Begun::Ready {
             versions: versions(written)?,
         }),
-        _ => Err("it begins with either `versions` or `skipped`".to_owned()),
+        _ => Err(ProtocolError::Begin),
     }
 }
 
-fn parse<'de, T: Deserialize<'de>>(line: &'de [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|error| {
-        scrubbed(&format!(
-            "its answer is not what the protocol asks for: {error}"
-        ))
-    })
+fn parse<'de, T: Deserialize<'de>>(line: &'de [u8]) -> Result<T> {
+    serde_json::from_slice(line).map_err(ProtocolError::Answer)
 }
 
 /// Returns facts in which every backend of a rival is skipped, with the reason.
@@ -213,47 +257,47 @@ impl Expected<'_> {
     ///
     /// # Errors
     /// Returns an error for anything but an answer to exactly what was asked.
-    pub fn read(&self, line: &[u8]) -> Result<BTreeMap<String, Contest>, String> {
+    pub fn read(&self, line: &[u8]) -> Result<BTreeMap<String, Contest>> {
         let AnsweredTask { id, backends } = parse(line)?;
         if id != self.id {
-            return Err(scrubbed(&format!(
-                "it answers `{id}`, and was asked for {}",
-                self.id
-            )));
+            return Err(ProtocolError::OtherTask {
+                answered: id,
+                asked: self.id.to_owned(),
+            });
         }
         self.contests(backends)
     }
 
-    fn contests(
-        &self,
-        answered: Vec<AnsweredBackend>,
-    ) -> Result<BTreeMap<String, Contest>, String> {
-        let id = self.id;
+    fn contests(&self, answered: Vec<AnsweredBackend>) -> Result<BTreeMap<String, Contest>> {
+        let id = self.id.to_owned();
         let mut contests = BTreeMap::new();
         for AnsweredBackend {
-            name,
+            name: backend,
             timed,
             skipped,
         } in answered
         {
-            if !self.backends.contains(&name) {
-                return Err(scrubbed(&format!(
-                    "{id}: `{name}` is not among the backends in gates.yaml"
-                )));
+            if !self.backends.contains(&backend) {
+                return Err(ProtocolError::UnknownBackend { id, backend });
             }
             let contest = match (timed, skipped) {
-                (Some(times), None) => {
-                    self.check(&times)
-                        .map_err(|problem| format!("{id}, {name}: {problem}"))?;
-                    Contest::Timed(times)
-                }
+                (Some(times), None) => match self.check(&times) {
+                    Ok(()) => Contest::Timed(times),
+                    Err(source) => {
+                        return Err(ProtocolError::Times {
+                            id,
+                            backend,
+                            source,
+                        });
+                    }
+                },
                 (None, Some(because)) => Contest::Skipped {
                     because: reason(&because)?,
                 },
-                _ => return Err(format!("{id}, {name}: either `timed` or `skipped`")),
+                _ => return Err(ProtocolError::Backend { id, backend }),
             };
-            if contests.insert(name.clone(), contest).is_some() {
-                return Err(format!("{id}: {name} is there twice"));
+            if contests.insert(backend.clone(), contest).is_some() {
+                return Err(ProtocolError::Twice { id, backend });
             }
         }
         match self
@@ -261,48 +305,52 @@ impl Expected<'_> {
             .iter()
             .find(|name| !contests.contains_key(*name))
         {
-            Some(name) => Err(format!("{id}: it does not answer for {name}")),
+            Some(name) => Err(ProtocolError::Missing {
+                id,
+                backend: name.clone(),
+            }),
             None => Ok(contests),
         }
     }
 
-    fn check(&self, times: &RivalTimes) -> Result<(), String> {
+    fn check(&self, times: &RivalTimes) -> Result<(), TimesError> {
         let most = match self.sampling.mode {
             Mode::Warm => MOST_LAUNCHES,
             Mode::Cold => 1,
         };
         if !(1..=most).contains(&times.launches_per_sample) {
-            return Err(format!(
-                "launches_per_sample is {}; it must be between 1 and {most}",
-                times.launches_per_sample
-            ));
+            return Err(TimesError::Launches {
+                launches: times.launches_per_sample,
+                most,
+            });
         }
         let Sampling {
             iterations,
             singles,
             ..
         } = self.sampling;
-        for (what, samples, asked) in [
+        for (field, samples, asked) in [
             ("batched_ns", &times.batched_ns, iterations),
             ("single_ns", &times.single_ns, singles),
         ] {
             if samples.len() != asked as usize {
-                return Err(format!(
-                    "{what} has {} samples, and {asked} were asked for",
-                    samples.len()
-                ));
+                return Err(TimesError::Samples {
+                    field,
+                    found: samples.len(),
+                    asked,
+                });
             }
-            if let Some(bad) = samples.iter().find(|ns| !(1..=MOST_NS).contains(ns)) {
-                return Err(format!("{what} has a sample of {bad} ns"));
+            if let Some(&ns) = samples.iter().find(|ns| !(1..=MOST_NS).contains(*ns)) {
+                return Err(TimesError::Sample { field, ns });
             }
         }
         Ok(())
     }
 }
 
-fn versions(written: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+fn versions(written: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     if written.len() > MOST_VERSIONS {
-        return Err(format!("it names more than {MOST_VERSIONS} versions"));
+        return Err(ProtocolError::Versions);
     }
     Ok(written
         .into_iter()
@@ -310,9 +358,9 @@ fn versions(written: BTreeMap<String, String>) -> Result<BTreeMap<String, String
         .collect())
 }
 
-fn reason(because: &str) -> Result<String, String> {
+fn reason(because: &str) -> Result<String> {
     match scrubbed(because) {
-        empty if empty.is_empty() => Err("it skips without a reason".to_owned()),
+        empty if empty.is_empty() => Err(ProtocolError::NoReason),
         because => Ok(because),
     }
 }

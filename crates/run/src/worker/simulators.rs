@@ -147,25 +147,18 @@ mod tests {
     use super::*;
     use crate::worker::protocol::{EstimateJob, Line};
     use build::Artifact;
-    use model::{Case, CaseId, Determinism, Reference, Simulator};
-    use std::collections::BTreeMap;
+    use model::{Case, CaseId, Reference, Simulator};
 
     fn job(variant: &str) -> Job {
         Job::Estimate(Box::new(EstimateJob {
             case: Case {
-                id: CaseId::new("k", variant, "s"),
-                dims: BTreeMap::new(),
-                tensors: vec![],
-                steps: Vec::new(),
                 seeds: vec![1],
                 reference: Reference::Variant {
                     variant: "other".into(),
                 },
-                tolerance: None,
-                determinism: Determinism::BitExact,
                 launches: 8,
                 deadline_ms: 1000,
-                timed: false,
+                ..Case::empty(CaseId::new("k", variant, "s"))
             },
             artifact: Artifact::Cubin {
                 path: "k.cubin".into(),

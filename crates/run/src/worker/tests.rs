@@ -10,10 +10,9 @@ use crate::device::lock::{GpuLock, Use};
 use crate::device::nvml::unknown_state;
 use build::Artifact;
 use model::{
-    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, GpuState,
-    Mode, NotRun, Num, OtherProcess, Reference, Schedule, Seen, TimeFacts,
+    Case, CaseId, CheckFacts, DeviceFacts, ErrorFacts, Fault, FaultKind, GpuState, Mode, NotRun,
+    Num, OtherProcess, Reference, Schedule, Seen, TimeFacts,
 };
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
@@ -229,19 +228,13 @@ fn workers(count: &Path) -> usize {
 
 pub(super) fn case() -> Case {
     Case {
-        id: CaseId::new("k", "v", "s"),
-        dims: BTreeMap::new(),
-        tensors: Vec::new(),
-        steps: Vec::new(),
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "w".into(),
         },
-        tolerance: None,
-        determinism: Determinism::BitExact,
         launches: 8,
         deadline_ms: 30_000,
-        timed: false,
+        ..Case::empty(CaseId::new("k", "v", "s"))
     }
 }
 

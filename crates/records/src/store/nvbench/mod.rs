@@ -261,18 +261,12 @@ fn schedule(files: &[File]) -> Schedule {
 /// Returns a case that has times and no other evidence.
 fn case(id: CaseId) -> Case {
     Case {
-        id,
-        dims: Default::default(),
-        tensors: Vec::new(),
-        steps: Vec::new(),
-        seeds: Vec::new(),
         reference: Reference::Elsewhere,
-        tolerance: None,
         determinism: Determinism::Declared {
             reason: "nothing is known of its outputs".to_owned(),
         },
         launches: 0,
-        deadline_ms: 0,
         timed: true,
+        ..Case::empty(id)
     }
 }

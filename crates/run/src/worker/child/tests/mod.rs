@@ -17,11 +17,9 @@ use check::cache::{self, References};
 use check::reference::user::HiddenFrom;
 use fake::{Fake, VARIABLES};
 use model::{
-    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
-    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, SpecialShares,
-    Step, Tensor,
+    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, ElemType, Fault, FaultKind, Fill,
+    Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, SpecialShares, Step, Tensor,
 };
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,28 +40,23 @@ fn tensor(name: &str, role: Role) -> Tensor {
 
 pub fn case(variant: &str) -> Case {
     Case {
-        id: CaseId::new("k", variant, "s"),
-        dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
-        steps: vec![Step {
-            entry: None,
-            args: vec![
+        steps: vec![Step::new(
+            vec![
                 Arg::Tensor { name: "x".into() },
                 Arg::Tensor { name: "y".into() },
             ],
-            launch: None,
-            before: Vec::new(),
-            after: Vec::new(),
-        }],
+            None,
+        )],
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "double".into(),
         },
         tolerance: Some(Num(1e-6)),
-        determinism: Determinism::BitExact,
         launches: 8,
         deadline_ms: 1000,
         timed: true,
+        ..Case::empty(CaseId::new("k", variant, "s"))
     }
 }
 
