@@ -191,3 +191,58 @@ fn source(piece: &ChangePiece) -> &str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::PLAIN;
+    use explain::{ChangedLines, MeasuredMetric, MeasuredPair, PartEffect};
+
+    fn part(first: usize, pieces: usize, effects: &[[f64; 3]]) -> MeasuredPart {
+        let lines = |first| {
+            ChangePiece::Lines(ChangedLines {
+                file: "k.cu".to_owned(),
+                base: LineRange { first, count: 0 },
+                head: LineRange { first, count: 2 },
+                text: "__syncthreads();".to_owned(),
+            })
+        };
+        MeasuredPart {
+            pieces: (0..pieces).map(|at| lines(first + 10 * at)).collect(),
+            effects: effects
+                .iter()
+                .map(|[added, taken, error]| PartEffect {
+                    added_to_base: Num(*added),
+                    taken_from_head: Num(*taken),
+                    error: Num(*error),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn parts_interact_in_pairs_and_add_up() {
+        let metric = |metric, base, head| MeasuredMetric {
+            metric,
+            base: Num(base),
+            head: Num(head),
+        };
+        let change = MeasuredChange {
+            metrics: vec![
+                metric(Metric::P50, 20_000.0, 32_000.0),
+                metric(Metric::Registers, 32.0, 40.0),
+            ],
+            parts: vec![
+                part(3, 2, &[[6_000.0, 8_000.0, 50.0], [8.0, 8.0, 0.0]]),
+                part(7, 1, &[[4_000.0, 6_000.0, 40.0], [0.0, 0.0, 0.0]]),
+            ],
+            pairs: vec![MeasuredPair {
+                parts: [1, 2],
+                extra: vec![Num(2_000.0), Num(0.0)],
+            }],
+        };
+        assert_eq!(change.rest(), Some(0.0));
+        let said = crate::terminal::render_groups(&[vec![section(&change)]], PLAIN);
+        insta::assert_snapshot!(said);
+    }
+}

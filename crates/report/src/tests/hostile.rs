@@ -341,6 +341,33 @@ fn explained(record: &Record) -> Vec<explain::Explanation> {
         .collect()
 }
 
+/// Returns a change whose files and lines others wrote.
+fn measured_change(text: &str) -> ::explain::MeasuredChange {
+    let lines = ::explain::LineRange { first: 3, count: 2 };
+    let effect = ::explain::PartEffect {
+        added_to_base: Num(1.0),
+        taken_from_head: Num(2.0),
+        error: Num(0.1),
+    };
+    ::explain::MeasuredChange {
+        metrics: vec![::explain::MeasuredMetric {
+            metric: Metric::P50,
+            base: Num(10.0),
+            head: Num(20.0),
+        }],
+        parts: vec![::explain::MeasuredPart {
+            pieces: vec![::explain::ChangePiece::Lines(::explain::ChangedLines {
+                file: format!("k{text}.cu"),
+                base: lines,
+                head: lines,
+                text: text.to_owned(),
+            })],
+            effects: vec![effect],
+        }],
+        pairs: Vec::new(),
+    }
+}
+
 /// Returns units as kernels of two compiled files, whose line tables and symbols others wrote.
 fn kernels(record: &Record, text: &str) -> explain::KernelExplanations {
     let place = explain::CausePlace {
@@ -383,6 +410,10 @@ fn every_format(record: &Record, text: &str) {
     gives_no_orders(&terminal::render_groups(&groups(), PLAIN), "ladder");
     let told = crate::history::lay_out(&history);
     gives_no_orders(&terminal::render_groups(&told, PLAIN), "history");
+    let change = measured_change(text);
+    let parts = || vec![vec![crate::measured::section(&change)]];
+    gives_no_orders(&terminal::render_groups(&parts(), PLAIN), "measured");
+    is_markdown_of_ours(&markdown::render_sections(&parts()), "measured");
     let mistake = Diagnostic::new(format!("wrong{text}"))
         .at(format!("gates{text}.yaml"))
         .key(format!("kernels.{text}"))
