@@ -280,7 +280,7 @@ fn blame_base(error: Error) -> Error {
     }
 }
 
-fn find_compiler(
+pub(super) fn find_compiler(
     request: &Request,
     choice: &Choice,
     cache: &Cache,
