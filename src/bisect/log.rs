@@ -1,6 +1,7 @@
 //! The log of a bisection: one file with everything that was asked and answered, written anew after each answer. The
 //! same command goes on from it.
 
+use super::search::Answer;
 use model::{BlamedGate, Outcome};
 use records::repo::refuse_links;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ pub struct Log {
 #[serde(deny_unknown_fields)]
 pub struct Answered {
     pub candidate: String,
-    pub kind: AnswerKind,
+    pub answer: Answer,
     /// The reason in a sentence.
     pub why: String,
     pub identity: Option<String>,
@@ -56,16 +57,6 @@ pub struct Answered {
     pub equal_to: Option<String>,
     /// What each gate of the question says.
     pub gates: Vec<GateSaid>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerKind {
-    Good,
-    Bad,
-    /// It cannot be asked, for example because it does not build.
-    Skipped,
-    Undecided,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,12 +8,12 @@ pub mod log;
 pub mod search;
 pub mod sides;
 
-use self::log::{AnswerKind, Answered, Asked, GateSaid, Log};
+use self::log::{Answered, Asked, GateSaid, Log};
 use self::search::{Answer, Next, Search};
 use build::toolchain::Choice;
 use config::Loaded;
 use judge::{Index, blame};
-use model::{BlamedGate, Conclusion, Facet, Judgement, Outcome, Record, Rule, Verdict};
+use model::{BlamedGate, Conclusion, Facet, Judgement, Outcome, Record, Rule, UnitId, Verdict};
 use pipeline::event::Event;
 use pipeline::{Change, Request, Survey};
 use std::any::Any;
@@ -28,7 +28,7 @@ pub struct Side {
     pub compiler: Choice,
     /// The top of its files.
     pub top: PathBuf,
-    /// What keeps its files in place, and what the change is made from.
+    /// The guard that keeps its files in place. Its generator makes the change from it.
     pub files: Box<dyn Any>,
 }
 
@@ -77,7 +77,7 @@ struct Judged {
     judgement: Judgement,
 }
 
-/// A comparison of times that does not decide is repeated with so many times the processes.
+/// The number of processes is multiplied by these, one after the other, until times decide.
 const EFFORTS: [u32; 3] = [1, 2, 4];
 
 impl Bisection<'_> {
@@ -89,18 +89,14 @@ impl Bisection<'_> {
         let bad = asked.candidates.last().cloned().unwrap_or_default();
         let good = asked.good.clone();
         let sides = [&good, &bad].map(|name| {
-            let side = self
-                .sides
-                .side(name)?
-                .map_err(|why| self.unusable(name, &why))?;
+            let cannot =
+                |why| Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)));
+            let side = self.sides.side(name)?.map_err(cannot)?;
             let survey = self.survey(&side)?;
             Ok::<_, Error>((side, survey))
         });
         let [good_side, bad_side] = sides;
         let (good_side, bad_side) = (good_side?, bad_side?);
-        if let Some(why) = broken(&good_side.1) {
-            return Err(self.unusable(&good, &why));
-        }
         asked.identities = [&good_side, &bad_side].map(|(_, survey)| survey.identity.clone());
         let mut log = match Log::read(self.path)? {
             Some(log) if log.asked == asked => {
@@ -193,18 +189,13 @@ impl Bisection<'_> {
             .help("name an older GOOD, at which they hold"));
         }
         for (name, survey, judged, kind) in [
-            (
-                log.asked.good.clone(),
-                good_survey,
-                &at_good,
-                AnswerKind::Good,
-            ),
-            (bad, bad_survey, &judged, AnswerKind::Bad),
+            (log.asked.good.clone(), good_survey, &at_good, Answer::Good),
+            (bad, bad_survey, &judged, Answer::Bad),
         ] {
             let (_, gates) = answer(&log.question, judged)?;
             log.answers.push(Answered {
                 candidate: name,
-                kind,
+                answer: kind,
                 why: deciding(&gates, kind),
                 identity: survey.identity.clone(),
                 equal_to: None,
@@ -221,7 +212,7 @@ impl Bisection<'_> {
         let mut tries = 0;
         for (at, candidate) in candidates.iter().enumerate() {
             if let Some(known) = log.answer(candidate) {
-                search.answer(at, known.kind.into());
+                search.answer(at, known.answer);
                 tries += usize::from(at + 1 < candidates.len());
             }
         }
@@ -235,13 +226,13 @@ impl Bisection<'_> {
                 return Ok(End::Among(at..candidates.len()));
             };
             let answered = self.try_one(log, candidate)?;
-            search.answer(at, answered.kind.into());
+            search.answer(at, answered.answer);
             tries += 1;
             self.say(format!(
                 "{tries} of about {}: {}: {} ({})",
                 tries + search.most_left() as usize,
                 self.sides.title(candidate),
-                answered.kind.name(),
+                answered.answer.name(),
                 answered.why.lines().next().unwrap_or_default()
             ));
             log.answers.push(answered);
@@ -253,7 +244,7 @@ impl Bisection<'_> {
     fn try_one(&self, log: &Log, candidate: &str) -> Result<Answered> {
         let mut answered = Answered {
             candidate: candidate.to_owned(),
-            kind: AnswerKind::Skipped,
+            answer: Answer::Skipped,
             why: String::new(),
             identity: None,
             equal_to: None,
@@ -264,19 +255,18 @@ impl Bisection<'_> {
             Err(why) => return Ok(Answered { why, ..answered }),
         };
         let survey = self.survey(&side)?;
-        let is_about_builds = log.question.iter().any(|gate| gate.rule == Rule::Built);
-        if let Some(why) = broken(&survey).filter(|_| !is_about_builds) {
+        if let Some(why) = broken(&survey, &log.question) {
             return Ok(Answered { why, ..answered });
         }
         answered.identity = survey.identity;
         let is_equal = |known: &&Answered| {
             answered.identity.is_some()
                 && known.identity == answered.identity
-                && [AnswerKind::Good, AnswerKind::Bad].contains(&known.kind)
+                && known.answer.decides()
         };
         if let Some(known) = log.answers.iter().find(is_equal) {
             return Ok(Answered {
-                kind: known.kind,
+                answer: known.answer,
                 why: format!(
                     "the same code, launch, inputs and reference as {}",
                     self.sides.title(&known.candidate)
@@ -296,8 +286,8 @@ impl Bisection<'_> {
             .at(self.path.display())
             .help("name that device with --device, or remove the log to begin again"));
         }
-        (answered.kind, answered.gates) = answer(&log.question, &judged)?;
-        answered.why = deciding(&answered.gates, answered.kind);
+        (answered.answer, answered.gates) = answer(&log.question, &judged)?;
+        answered.why = deciding(&answered.gates, answered.answer);
         Ok(answered)
     }
 
@@ -339,15 +329,19 @@ impl Bisection<'_> {
     fn say(&self, text: String) {
         (self.on)(Event::Waiting(format!("bisect: {text}")));
     }
-
-    fn unusable(&self, name: &str, why: &str) -> Error {
-        Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)))
-    }
 }
 
-/// Returns why a side does not build.
-fn broken(survey: &Survey) -> Option<String> {
-    let (unit, fault) = survey.broken.as_ref()?;
+/// Returns why a side does not build what the question is about, unless the question is whether it builds.
+fn broken(survey: &Survey, question: &[BlamedGate]) -> Option<String> {
+    if question.iter().any(|gate| gate.rule == Rule::Built) {
+        return None;
+    }
+    let is_asked = |unit: &UnitId| {
+        let mut subjects = question.iter().map(|gate| &gate.subject);
+        subjects.any(|subject| subject.kernel() == unit.kernel)
+    };
+    let mut broken = survey.broken.iter();
+    let (unit, fault) = broken.find(|(unit, _)| is_asked(unit))?;
     Some(format!("{unit}: {}", wording::reasons::fault(fault)))
 }
 
@@ -362,7 +356,7 @@ fn device(record: &Record) -> String {
 ///
 /// # Errors
 /// Environment, if none fails and the machine left one without an answer.
-fn answer(question: &[BlamedGate], judged: &Judged) -> Result<(AnswerKind, Vec<GateSaid>)> {
+fn answer(question: &[BlamedGate], judged: &Judged) -> Result<(Answer, Vec<GateSaid>)> {
     let verdicts = &judged.judgement.verdicts;
     let said: Vec<GateSaid> = question
         .iter()
@@ -384,46 +378,25 @@ fn answer(question: &[BlamedGate], judged: &Judged) -> Result<(AnswerKind, Vec<G
     let all = |wanted: Outcome| said.iter().all(|said| said.outcome == Some(wanted));
     let find = |wanted: Outcome| said.iter().find(|said| said.outcome == Some(wanted));
     let kind = if find(Outcome::Fail).is_some() {
-        AnswerKind::Bad
+        Answer::Bad
     } else if let Some(said) = find(Outcome::Environment) {
         return Err(Error::environment(said.sentence.clone())
             .help("the log has all answers so far: the same command goes on"));
     } else if all(Outcome::Pass) {
-        AnswerKind::Good
+        Answer::Good
     } else {
-        AnswerKind::Undecided
+        Answer::Undecided
     };
     Ok((kind, said))
 }
 
 /// Returns the sentence of the gate that decided an answer.
-fn deciding(gates: &[GateSaid], kind: AnswerKind) -> String {
+fn deciding(gates: &[GateSaid], kind: Answer) -> String {
     let is_deciding = |said: &&GateSaid| match kind {
-        AnswerKind::Bad => said.outcome == Some(Outcome::Fail),
-        AnswerKind::Good | AnswerKind::Skipped => true,
-        AnswerKind::Undecided => said.outcome != Some(Outcome::Pass),
+        Answer::Bad => said.outcome == Some(Outcome::Fail),
+        Answer::Good | Answer::Skipped => true,
+        Answer::Undecided => said.outcome != Some(Outcome::Pass),
     };
     let said = gates.iter().find(is_deciding);
     said.map(|said| said.sentence.clone()).unwrap_or_default()
-}
-
-impl AnswerKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Bad => "bad",
-            Self::Skipped => "skipped",
-            Self::Undecided => "undecided",
-        }
-    }
-}
-
-impl From<AnswerKind> for Answer {
-    fn from(kind: AnswerKind) -> Self {
-        match kind {
-            AnswerKind::Good => Self::Good,
-            AnswerKind::Bad => Self::Bad,
-            AnswerKind::Skipped | AnswerKind::Undecided => Self::Unknown,
-        }
-    }
 }

@@ -5,15 +5,35 @@
 //! answer. Therefore each good or bad answer halves their number, and each candidate that gives no answer costs one try
 //! and hands over to its neighbour. If the candidates switch more than once, the culprit is one of the switches.
 
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// The answer of one candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     Good,
     Bad,
-    /// The candidate cannot be asked, or it does not decide.
-    Unknown,
+    /// The candidate cannot be asked, for example because it does not build.
+    Skipped,
+    /// It was asked and does not decide.
+    Undecided,
+}
+
+impl Answer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Skipped => "skipped",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// Returns true if the candidate is on one of the two sides.
+    pub fn decides(self) -> bool {
+        matches!(self, Self::Good | Self::Bad)
+    }
 }
 
 /// The next step of a search.
@@ -99,7 +119,7 @@ mod tests {
                 Next::Try(at) => {
                     assert!(at < count - 1, "the last candidate is known");
                     let answer = ask(at);
-                    tries[usize::from(answer == Answer::Unknown)] += 1;
+                    tries[usize::from(!answer.decides())] += 1;
                     search.answer(at, answer);
                 }
                 Next::Culprit(at) => return (at..at + 1, tries),
@@ -123,7 +143,7 @@ mod tests {
             silent in prop::collection::btree_set(0_usize..200, 0..60),
         ) {
             let (suspects, [decided, undecided]) = search(count, |at| {
-                if silent.contains(&at) { Answer::Unknown } else { side(at, switch) }
+                if silent.contains(&at) { Answer::Skipped } else { side(at, switch) }
             });
             prop_assert!(suspects.contains(&switch));
             // All that remain but the last one gave no answer.
@@ -155,7 +175,7 @@ mod tests {
                 panic!("there are more to try");
             };
             tried.insert(at);
-            search.answer(at, Answer::Unknown);
+            search.answer(at, Answer::Skipped);
         }
         assert_eq!(tried, [2, 3, 4].into());
         assert_eq!(search.most_left(), 3);
@@ -163,7 +183,7 @@ mod tests {
 
     #[test]
     fn names_all_suspects_if_none_in_between_answers() {
-        let (suspects, tries) = search(6, |_| Answer::Unknown);
+        let (suspects, tries) = search(6, |_| Answer::Undecided);
         assert_eq!((suspects, tries), (0..6, [0, 5]));
     }
 }

@@ -13,14 +13,6 @@ use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// The revisions that a bisection names.
-pub struct Revisions<'a> {
-    pub good: &'a str,
-    pub bad: &'a str,
-    /// The revision whose gates.yaml, baselines and references are used.
-    pub gates: Option<&'a str>,
-}
-
 /// Commits with the gates of one revision.
 pub struct Commits<'a> {
     /// The directory of gates.yaml in the working tree.
@@ -30,7 +22,7 @@ pub struct Commits<'a> {
     /// The commits after the good one.
     pub line: Vec<LineCommit>,
     selection: &'a Selection,
-    overlay: Overlay,
+    pub overlay: Overlay,
     good_files: Overlaid,
     cache: &'a Cache,
 }
@@ -41,7 +33,8 @@ impl<'a> Commits<'a> {
     /// # Errors
     /// Usage, if a revision is unknown, if there is no line between them, or if gates.yaml cannot be loaded.
     pub fn find(
-        names: &Revisions,
+        [good, bad]: [&str; 2],
+        gates: Option<&str>,
         request: &Request,
         selection: &'a Selection,
         cache: &'a Cache,
@@ -51,12 +44,10 @@ impl<'a> Commits<'a> {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let good = repo::commit_of(&root, names.good, &format!("GOOD {}", names.good))?;
-        let bad = repo::commit_of(&root, names.bad, &format!("BAD {}", names.bad))?;
-        let gates = match names.gates {
-            Some(gates) => repo::commit_of(&root, gates, &format!("--gates {gates}"))?,
-            None => bad.clone(),
-        };
+        let find =
+            |name: &str, asked: &str| repo::commit_of(&root, name, &format!("{asked} {name}"));
+        let (good, bad) = (find(good, "GOOD")?, find(bad, "BAD")?);
+        let gates = gates.map_or_else(|| Ok(bad.clone()), |gates| find(gates, "--gates"))?;
         if good == bad {
             let same = repo::short(&good);
             return Err(Error::usage(format!("GOOD and BAD are one commit, {same}")));
@@ -91,14 +82,6 @@ impl<'a> Commits<'a> {
         })
     }
 
-    /// Returns a digest of the files that lie over each commit.
-    ///
-    /// # Errors
-    /// Environment, if one of them cannot be read.
-    pub fn overlay_digest(&self) -> Result<String> {
-        self.overlay.digest()
-    }
-
     /// Returns what a commit changes in the files that its kernels, or those of its parent, are built from.
     ///
     /// # Errors
@@ -108,9 +91,9 @@ impl<'a> Commits<'a> {
         let mut files = Vec::new();
         for hash in [&parent, &commit.hash] {
             if let Ok(side) = self.side(hash)? {
-                let of_side = (&side.head, side.top.as_path());
+                let made_of = (&side.head, side.top.as_path());
                 let survey =
-                    pipeline::survey(request, of_side, &side.compiler, self.cache, &|_| {})?;
+                    pipeline::survey(request, made_of, &side.compiler, self.cache, &|_| {})?;
                 files.extend(survey.kernels);
             }
         }

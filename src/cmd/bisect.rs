@@ -2,8 +2,9 @@
 
 use super::progress::Progress;
 use super::{command_line, counted, make_dir, remark, say};
-use crate::bisect::log::{AnswerKind, Answered, Asked, Log};
-use crate::bisect::sides::{Commits, Compilers, Revisions};
+use crate::bisect::log::{Answered, Asked, Log};
+use crate::bisect::search::Answer;
+use crate::bisect::sides::{Commits, Compilers};
 use crate::bisect::{Bisection, End, Sides};
 use crate::cli::BisectArgs;
 use config::Selection;
@@ -12,6 +13,7 @@ use pipeline::event::Event;
 use records::repo::{self, short};
 use report::exit::Exit;
 use std::path::Path;
+use std::time::SystemTime;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
@@ -65,14 +67,11 @@ struct Command<'a> {
 
 impl Command<'_> {
     fn among_commits(&self, selection: &Selection) -> Result<(String, Exit)> {
-        let names = Revisions {
-            good: &self.args.good,
-            bad: &self.args.bad,
-            gates: self.args.gates.as_deref(),
-        };
-        let commits = Commits::find(&names, self.request, selection, self.cache)?;
+        let names = [&self.args.good, &self.args.bad].map(String::as_str);
+        let gates = self.args.gates.as_deref();
+        let commits = Commits::find(names, gates, self.request, selection, self.cache)?;
         let line = commits.line.iter().map(|commit| commit.hash.clone());
-        let asked = self.asked(&commits.good, line.collect(), commits.overlay_digest()?);
+        let asked = self.asked(&commits.good, line.collect(), commits.overlay.digest()?);
         let (log, end) = self.bisect(&commits, asked)?;
         let (mut text, exit) = lay_out(&log, &end, &commits);
         let culprit = match end {
@@ -116,7 +115,8 @@ impl Command<'_> {
         let between = &self.args.between;
         let compilers = Compilers::find(pair, between, head, self.request, self.cache)?;
         let line: Vec<_> = compilers.line.iter().map(ToString::to_string).collect();
-        let sources = repo::digest(&root).unwrap_or_default();
+        // Outside git it is unknown what changed since the log was written, so each bisection is a new one.
+        let sources = repo::digest(&root).unwrap_or_else(|| format!("{:?}", SystemTime::now()));
         let asked = self.asked(&compilers.good.to_string(), line.clone(), sources);
         let (log, end) = self.bisect(&compilers, asked)?;
         let (mut text, exit) = lay_out(&log, &end, &compilers);
@@ -179,7 +179,12 @@ impl Command<'_> {
             .map(|filter| format!(" {}", quoted(filter)))
             .collect();
         format!(
-            "gatekeeper bisect {options}--config {} --device {} {} {}{filters}",
+            "gatekeeper bisect {options}{}--config {} --device {} {} {}{filters}",
+            if self.args.provision {
+                "--provision "
+            } else {
+                ""
+            },
             quoted(&self.args.config.config.display().to_string()),
             self.args.device,
             quoted(good),
@@ -223,11 +228,11 @@ fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
                 let name = candidate(at);
                 let why = log
                     .answer(name)
-                    .map(|Answered { kind, why, .. }| match kind {
-                        AnswerKind::Bad => ": bad".to_owned(),
-                        kind => format!(
+                    .map(|Answered { answer, why, .. }| match answer {
+                        Answer::Bad => ": bad".to_owned(),
+                        answer => format!(
                             ": {} ({})",
-                            kind.name(),
+                            answer.name(),
                             why.lines().next().unwrap_or_default()
                         ),
                     });

@@ -20,8 +20,8 @@ use system::error::Result;
 
 /// One side, built.
 pub struct Survey {
-    /// The first unit that does not build or does not fit gates.yaml.
-    pub broken: Option<(UnitId, Fault)>,
+    /// The units that do not build or do not fit gates.yaml.
+    pub broken: Vec<(UnitId, Fault)>,
     /// A digest of machine code, PTX, calls, inputs and references. `None` if some of it is unknown.
     pub identity: Option<String>,
     /// The files below the surveyed directory that the compiler read for kernels.
@@ -94,10 +94,11 @@ pub fn survey(
         kernels,
         broken: built
             .into_iter()
-            .find_map(|(unit, built)| match built.facts {
+            .filter_map(|(unit, built)| match built.facts {
                 Seen::Fault(fault) => Some((unit, fault)),
                 Seen::Got(_) | Seen::Unsupported(_) | Seen::NotRun(_) => None,
-            }),
+            })
+            .collect(),
         identity,
     })
 }

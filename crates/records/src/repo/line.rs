@@ -7,7 +7,7 @@ use super::worktree::top;
 use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::{Error, Result};
-use system::temporary::TemporaryDir;
+use system::temporary::{self, TemporaryDir};
 
 /// A commit of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,10 +91,12 @@ impl Export {
             .caused_by(error)
         })?;
         let trees = cache.dir("trees")?;
+        let top = top(root)?;
+        temporary::sweep(&trees);
         let write = || -> std::result::Result<TemporaryDir, GitError> {
             let dir = TemporaryDir::new_in(&trees)?;
             let scratch = TemporaryDir::new_in(&trees)?;
-            Commit::new(&top(root).map_err(refused)?, commit)?.write(dir.path(), scratch.path())?;
+            Commit::new(&top, commit)?.write(dir.path(), scratch.path())?;
             Ok(dir)
         };
         let dir = write().map_err(|error| {
@@ -123,16 +125,16 @@ impl Export {
     }
 }
 
-fn refused(error: Error) -> GitError {
-    GitError::Refused(error.to_string())
-}
-
 /// Returns the changes of a commit to these files, as `git diff` prints them. The paths are relative to the top of the
 /// repository.
 ///
 /// # Errors
 /// Fails with an environment error if git cannot compare the commits.
 pub fn diff(root: &Path, from: &str, to: &str, files: &[PathBuf]) -> Result<String> {
+    // Without a path git would compare everything.
+    if files.is_empty() {
+        return Ok(String::new());
+    }
     let files: Vec<String> = files
         .iter()
         .map(|file| format!(":(top,literal){}", file.display()))
