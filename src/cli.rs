@@ -32,14 +32,13 @@ Commands:
   baseline  Show baselines, or accept what the last run measured
   report    Print the last record
   explain   Say why cases are not what they were at the base
-  bisect    Find the commit or compiler with which gates began to fail
   compare   Judge one record against another
   validate  Check gates.yaml without building anything
   list      Print the cases of gates.yaml, a line each
   doctor    Report what this machine has and what it lacks
 
 More commands:
-  CI     judge, merge, history, binary
+  CI     judge, merge, history, bisect, binary
   GPU    capture, replay, profile, tune
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
@@ -432,11 +431,9 @@ pub struct BisectArgs {
     /// Install the compilers that are needed into the cache directory if they are not there
     #[arg(long, help_heading = MACHINE)]
     pub provision: bool,
-    /// Directory for the log, bisect.json
+    /// The directory in which the log, bisect.json, is written
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR", help_heading = OUTPUT)]
     pub out: PathBuf,
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

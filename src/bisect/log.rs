@@ -49,13 +49,13 @@ pub struct Log {
 pub struct Answered {
     pub candidate: String,
     pub answer: Answer,
-    /// The reason in a sentence.
+    /// The sentence that says why it has this answer.
     pub why: String,
     pub identity: Option<String>,
     /// The judged candidate whose code, calls, inputs and references are equal. This one did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equal_to: Option<String>,
-    /// What each gate of the question says.
+    /// The answers of the gates, in the order of the question.
     pub gates: Vec<GateSaid>,
 }
 
@@ -114,7 +114,7 @@ impl Log {
         Ok(Some(log))
     }
 
-    /// Writes the log, whole.
+    /// Writes the log whole, in the place of the last one.
     ///
     /// # Errors
     /// Environment, if it cannot be written.

@@ -26,13 +26,13 @@ use system::error::{Error, Result};
 pub struct Side {
     pub head: Loaded,
     pub compiler: Choice,
-    /// The top of its files.
+    /// The top directory of the tree that has its files.
     pub top: PathBuf,
     /// The guard that keeps its files in place. Its generator makes the change from it.
     pub files: Box<dyn Any>,
 }
 
-/// The generator of sides.
+/// A generator of the sides that a bisection asks.
 pub trait Sides {
     /// Returns the side of a candidate or of the good one. If it cannot be asked, returns why.
     ///
@@ -46,11 +46,11 @@ pub trait Sides {
     /// Returns the errors of finding a change.
     fn change(&self, side: &Side) -> Result<Change>;
 
-    /// Names a candidate for people.
+    /// Returns the name of a candidate that people read.
     fn title(&self, candidate: &str) -> String;
 }
 
-/// How a bisection ended.
+/// The way in which a bisection ended.
 #[derive(Debug, PartialEq)]
 pub enum End {
     /// The number of the first bad candidate.
@@ -66,7 +66,7 @@ pub struct Bisection<'a> {
     pub sides: &'a dyn Sides,
     pub request: &'a Request,
     pub cache: &'a Cache,
-    /// The place of the log.
+    /// The file that the log is written to.
     pub path: &'a Path,
     pub on: &'a (dyn Fn(Event) + Sync),
 }
@@ -304,9 +304,12 @@ impl Bisection<'_> {
         loop {
             let effort = efforts.next().unwrap_or(1);
             let mut change = self.sides.change(side)?;
-            let timing = &mut change.head.plan.timing;
-            timing.processes *= effort;
-            timing.max_processes *= effort;
+            let plan = &mut change.head.plan;
+            plan.timing.processes *= effort;
+            plan.timing.max_processes *= effort;
+            let mut pairing = config::pairing(false);
+            pairing.looks.iter_mut().for_each(|look| *look *= effort);
+            plan.pairing = Some(pairing);
             let record = std::thread::scope(|scope| {
                 let device = pipeline::wake_device(scope, self.request, &change.head, &waiting)?;
                 pipeline::run(self.request, change, device, self.cache, self.on)

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The answer of one candidate.
+/// The answer that one candidate gave, or was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

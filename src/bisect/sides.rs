@@ -68,7 +68,7 @@ impl<'a> Commits<'a> {
         let files = (&loaded, overlay.top());
         let survey = pipeline::survey(request, files, &compiler, cache, &|_| {})?;
         overlay.add(survey.references, &loaded);
-        // Whatever cannot be read is reported before the first commit is written.
+        // A file that cannot be read is reported before the first commit is written.
         overlay.digest()?;
         Ok(Self {
             good_files: overlay.over(&root, &good, cache)?,

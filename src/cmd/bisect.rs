@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use system::cache::Cache;
 use system::error::{Error, Result};
 
-/// The log in `--out`.
+/// The name of the log in `--out`.
 const LOG: &str = "bisect.json";
 
 pub fn run(args: &BisectArgs) -> Result<Exit> {
@@ -37,7 +37,7 @@ pub fn run(args: &BisectArgs) -> Result<Exit> {
     };
     make_dir("--out", &args.out)?;
     let path = args.out.join(LOG);
-    let progress = Progress::new(args.output.verbosity());
+    let progress = Progress::default();
     let command = Command {
         args,
         request: &request,

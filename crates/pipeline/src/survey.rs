@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use system::cache::Cache;
 use system::error::Result;
 
-/// One side, built.
+/// The result of building one side of a change.
 pub struct Survey {
     /// The units that do not build or do not fit gates.yaml.
     pub broken: Vec<(UnitId, Fault)>,

@@ -9,12 +9,12 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 use system::temporary::{self, TemporaryDir};
 
-/// A commit of a line.
+/// A commit between the two revisions that were asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineCommit {
     pub hash: String,
     pub parents: Vec<String>,
-    /// The author's day: `2026-11-22`.
+    /// The day on which its author wrote it: `2026-11-22`.
     pub day: String,
     pub subject: String,
 }
