@@ -97,6 +97,14 @@ impl Bisection<'_> {
         });
         let [good_side, bad_side] = sides;
         let (good_side, bad_side) = (good_side?, bad_side?);
+        if let Some(program) = bad_side.0.head.programs.first() {
+            return Err(Error::usage(format!(
+                "a bisection judges kernels, and {} is a program",
+                program.name
+            ))
+            .at(&program.declared)
+            .help("name the cases to judge"));
+        }
         asked.identities = [&good_side, &bad_side].map(|(_, survey)| survey.identity.clone());
         let mut log = match Log::read(self.path)? {
             Some(log) if log.asked == asked => {

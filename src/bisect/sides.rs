@@ -56,14 +56,6 @@ impl<'a> Commits<'a> {
         let file = config.file_name().map(PathBuf::from).unwrap_or_default();
         let mut overlay = Overlay::new(repo::Export::new(&root, &gates, cache)?, file)?;
         let loaded = overlay.load(selection)?;
-        if let Some(program) = loaded.programs.first() {
-            return Err(Error::usage(format!(
-                "a bisection judges kernels, and {} is a program",
-                program.name
-            ))
-            .at(&program.declared)
-            .help("name the cases to judge"));
-        }
         let compiler = Choice::pin(loaded.toolchain.cuda.as_deref());
         let files = (&loaded, overlay.top());
         let survey = pipeline::survey(request, files, &compiler, cache, &|_| {})?;

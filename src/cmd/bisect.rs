@@ -251,7 +251,7 @@ fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
             };
             (
                 format!(
-                    "undecided: no gate fails at {}, so there is nothing to look for\n",
+                    "undecided: no gate fails at {}, so there is nothing to look for: `gatekeeper run` there shows each verdict\n",
                     sides.title(log.asked.candidates.last().map_or("", String::as_str))
                 ),
                 exit,

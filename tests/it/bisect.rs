@@ -249,6 +249,29 @@ fn commits_that_do_not_build_around_the_culprit_leave_it_undecided() {
 }
 
 #[test]
+fn a_merge_is_one_step_and_says_how_to_look_into_it() {
+    let project = repository();
+    let dir = project.path();
+    git(dir, &["checkout", "--quiet", "-b", "side"]);
+    edit(&dir.join("k.cu"), COPY, "y[i] = v + 1;");
+    let wrong = commit(dir, "wrong");
+    git(dir, &["checkout", "--quiet", "-"]);
+    std::fs::write(dir.join("README"), "1").unwrap();
+    let before = commit(dir, "readme");
+    git(dir, &["merge", "--quiet", "--no-ff", "-m", "merge", "side"]);
+    let merge = hash(dir, "HEAD");
+    let said = stdout(&bisect(dir, &["HEAD~2", "HEAD", "copy"], 0));
+    let first = format!("first bad commit: {} ", &merge[..12]);
+    assert!(said.starts_with(&first), "{said}");
+    let says = format!("\nit is a merge of {}: ", &wrong[..12]);
+    assert!(said.contains(&says), "{said}");
+    assert_eq!(log(dir).asked.candidates, [before, merge]);
+    let output = bisect(dir, &["side", "HEAD", "copy"], 2);
+    let says = "is not on the line of first parents of";
+    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+}
+
+#[test]
 fn a_question_without_sense_is_refused() {
     let project = repository();
     let dir = project.path();
