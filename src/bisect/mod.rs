@@ -109,9 +109,9 @@ impl Bisection<'_> {
         let mut log = match Log::read(self.path)? {
             Some(log) if log.asked == asked => {
                 self.say(format!(
-                    "goes on with {}: {} candidates are answered",
+                    "goes on with {}, which has {}",
                     self.path.display(),
-                    log.answers.len()
+                    wording::words::plural(log.answers.len(), "answer")
                 ));
                 log
             }

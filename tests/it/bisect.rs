@@ -136,7 +136,7 @@ fn the_same_command_goes_on_from_the_log() {
     half.answers.truncate(3);
     half.write(&dir.join(LOG)).unwrap();
     let output = bisect(dir, &ask, 0);
-    let goes_on = "bisect: goes on with gatekeeper-out/bisect.json: 3 candidates are answered\n";
+    let goes_on = "bisect: goes on with gatekeeper-out/bisect.json, which has 3 answers\n";
     assert!(stderr(&output).contains(goes_on), "{}", stderr(&output));
     assert!(!stderr(&output).contains("judges"), "{}", stderr(&output));
     assert_eq!(log(dir), whole);
