@@ -39,7 +39,7 @@ Commands:
   doctor    Report what this machine has and what it lacks
 
 More commands:
-  CI     judge, merge, history, binary
+  CI     judge, merge, history, bisect, binary
   GPU    capture, replay, profile, tune
   setup  toolchain, cache, schema, completions, man
   help   what a command does and takes: gatekeeper help merge
@@ -95,6 +95,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say why cases of a record are not what they were at the base: causes, with source lines
     Explain(ExplainArgs),
+    /// Find the first commit, or version of the compiler, with which gates fail that hold before it
+    Bisect(BisectArgs),
     /// Judge one record against another: BASE is the old state, HEAD the new one
     Compare(CompareArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
@@ -389,6 +391,50 @@ pub struct RunArgs {
     pub watch: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  gatekeeper bisect v1.0 HEAD sdpa_fp8/stage2@mission      whatever fails at HEAD and holds at v1.0
+  gatekeeper bisect --device sim v1.0 HEAD sdpa_fp8        a finding or a counter, without a GPU
+  gatekeeper bisect --device cuda v1.0 HEAD sdpa_fp8       a time, interleaved with that of v1.0
+  gatekeeper bisect --gates main v1.0 release sdpa_fp8     by the gates of another revision
+  gatekeeper bisect --toolchains 13.0 13.2 sdpa_fp8        the same files, by each compiler between
+
+Each commit has its own sources, and the gates.yaml, baselines and references of BAD. Only committed files count: commit
+first to ask about the working tree. Of a merge the first parent is followed. The same command goes on from the log.
+
+Exit codes: 0 the first bad one is found, 2 wrong usage, 3 undecided, or no gate fails at BAD, 4 environment.")]
+pub struct BisectArgs {
+    /// The revision at which the gates hold; with --toolchains a compiler, named as for `run --toolchain`
+    #[arg(value_name = "GOOD")]
+    pub good: String,
+    /// The revision or compiler with which they fail
+    #[arg(value_name = "BAD")]
+    pub bad: String,
+    /// Only these cases, as for `run`
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Take gates.yaml, baselines and references from this revision [default: BAD]
+    #[arg(long, value_name = "REF", conflicts_with = "toolchains", help_heading = COMPARISON)]
+    pub gates: Option<String>,
+    /// GOOD and BAD are compilers: try the working tree with each known or installed version between them
+    #[arg(long, help_heading = COMPARISON)]
+    pub toolchains: bool,
+    /// Try this compiler, too, for example the directory of a toolkit
+    #[arg(long, value_name = "TOOLCHAIN", requires = "toolchains", help_heading = COMPARISON)]
+    pub between: Vec<Choice>,
+    /// Where kernels run: auto, cuda, cuda:N, or sim
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::parse_one, help_heading = MACHINE)]
+    pub device: DeviceChoice,
+    /// Install the compilers that are needed into the cache directory if they are not there
+    #[arg(long, help_heading = MACHINE)]
+    pub provision: bool,
+    /// The directory in which the log, bisect.json, is written
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR", help_heading = OUTPUT)]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]

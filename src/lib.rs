@@ -6,6 +6,7 @@
 // Outside of tests every file is read through `system::files`.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod bisect;
 pub mod captures;
 pub mod cli;
 pub mod cmd;

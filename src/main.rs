@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Run(args) if args.watch => cmd::watch::watch(&args),
         Command::Run(args) => cmd::run::run(&args),
         Command::Profile(args) => cmd::profile::run(&args),
+        Command::Bisect(args) => cmd::bisect::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Merge(args) => cmd::merge::run(&args),

@@ -4,6 +4,7 @@
 pub mod baseline;
 mod binaries;
 pub mod binary;
+pub mod bisect;
 mod blame;
 pub mod cache;
 pub mod capture;
@@ -101,6 +102,7 @@ pub fn enter_project(command: &Command) {
     let config = match command {
         Command::Run(args) => &args.config.config,
         Command::Profile(args) => &args.config.config,
+        Command::Bisect(args) => &args.config.config,
         Command::Tune(args) => &args.config.config,
         Command::Validate(args) => &args.config.config,
         Command::List(args) => &args.config.config,

@@ -4,9 +4,11 @@
 
 mod base;
 mod moved;
+mod overlaid;
 mod past;
 
 pub use base::find as find_base;
+pub use overlaid::{Overlaid, Overlay};
 
 use build::toolchain::Choice;
 use config::{Loaded, Selection};

@@ -196,6 +196,7 @@ fn help_is_as_agreed() {
         &["report"],
         &["explain"],
         &["tune"],
+        &["bisect"],
         &["history"],
         &["validate"],
         &["list"],

@@ -7,6 +7,7 @@ mod absent_comparisons;
 mod action;
 mod assembled;
 mod binaries;
+mod bisect;
 mod browser;
 mod captures;
 mod cases;

@@ -69,10 +69,10 @@ pub struct Blame {
     pub gates: Vec<BlamedGate>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlamedGate {
     pub subject: Subject,
     pub rule: Rule,
-    #[serde(skip_serializing_if = "GateVerdict::is_own")]
+    #[serde(default, skip_serializing_if = "GateVerdict::is_own")]
     pub verdict: GateVerdict,
 }

@@ -21,6 +21,7 @@ mod results;
 mod shard;
 mod simulate;
 mod sources;
+mod survey;
 mod time;
 mod took;
 mod work;
@@ -31,6 +32,7 @@ pub use changed::find_changed;
 pub use device::{WakingDevice, wake_device};
 pub use request::{BaseSide, Change, FileIsolation, Profile, Request};
 pub use shard::AskedShard;
+pub use survey::{Survey, survey};
 
 use event::Event;
 use model::Record;

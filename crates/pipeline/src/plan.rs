@@ -87,9 +87,11 @@ pub(super) fn plan(
         ..
     } = change;
     let profiler = find_profiler(request, &mut loaded.plan);
+    // Whoever made the change may have asked for more processes.
+    let asked = loaded.plan.pairing.take();
     loaded.plan.pairing = base
         .is_some()
-        .then(|| config::pairing(request.time_unchanged));
+        .then(|| asked.unwrap_or_else(|| config::pairing(request.time_unchanged)));
     // Rivals follow from the gates of all shards, which have one plan.
     loaded.plan.request_rivals(&loaded.gates, request.rivals);
     let shard = request.shard.as_ref();
@@ -280,7 +282,7 @@ fn blame_base(error: Error) -> Error {
     }
 }
 
-fn find_compiler(
+pub(super) fn find_compiler(
     request: &Request,
     choice: &Choice,
     cache: &Cache,

@@ -50,7 +50,8 @@ pub fn in_pages(judgement: &Judgement) -> Section<'static> {
     }
 }
 
-fn name(gate: &BlamedGate) -> String {
+/// Returns the name of a gate, or of the demand that head answers to it.
+pub fn name(gate: &BlamedGate) -> String {
     match gate.verdict {
         GateVerdict::Own => words::gate(&gate.rule),
         GateVerdict::Answered => {
