@@ -2,7 +2,7 @@
 
 use super::Values;
 use super::layout::index;
-use model::expr::{Env, ExprValue, Expression, Name};
+use model::expr::{Env, EvalError, ExprError, ExprValue, Expression, Name};
 use model::{Case, Compare, Tensor};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -11,6 +11,31 @@ use std::collections::BTreeMap;
 /// compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComparedElements(BTreeMap<String, Vec<bool>>);
+
+/// The reason for which the compared elements of an output are not known.
+#[derive(Debug, thiserror::Error)]
+#[error("compare of `{output}`: {source}")]
+pub struct CompareError {
+    output: String,
+    source: SelectionError,
+}
+
+/// The reason for which `compare` selects nothing.
+#[derive(Debug, thiserror::Error)]
+enum SelectionError {
+    #[error("`{0}` is no mask of its elements")]
+    NoMask(String),
+    #[error(transparent)]
+    Text(#[from] ExprError),
+    #[error("{names} names for {indices} indices")]
+    Names { names: usize, indices: usize },
+    #[error("`{text}` at {at:?}: {source}")]
+    Value {
+        text: String,
+        at: Vec<usize>,
+        source: Box<EvalError>,
+    },
+}
 
 impl ComparedElements {
     /// Compares all elements of every output.
@@ -22,7 +47,10 @@ impl ComparedElements {
     ///
     /// # Errors
     /// Fails if a mask is no input of the same dimensions, or if a condition has no value at some element.
-    pub fn for_case(case: &Case, input: &dyn Fn(&str) -> Option<Values>) -> Result<Self, String> {
+    pub fn for_case(
+        case: &Case,
+        input: &dyn Fn(&str) -> Option<Values>,
+    ) -> Result<Self, CompareError> {
         let mut all = BTreeMap::new();
         for tensor in case.tensors.iter().filter(|tensor| tensor.role.is_result()) {
             let Some(compare) = &tensor.compare else {
@@ -44,10 +72,13 @@ impl ComparedElements {
                     Some(Values::I64(values)) if values.len() == tensor.len() => {
                         Ok(values.into_iter().map(|value| value != 0).collect())
                     }
-                    _ => Err(format!("`{mask}` is no mask of its elements")),
+                    _ => Err(SelectionError::NoMask(mask.clone())),
                 },
             };
-            let parts = parts.map_err(|why| format!("compare of `{}`: {why}", tensor.name))?;
+            let parts = parts.map_err(|source| CompareError {
+                output: tensor.name.clone(),
+                source,
+            })?;
             all.insert(tensor.name.clone(), parts);
         }
         Ok(Self(all))
@@ -84,15 +115,19 @@ pub fn is_in(part: Option<&[bool]>, position: usize) -> bool {
 }
 
 /// Evaluates a condition once for each value of the indices that it names, and repeats it along the other axes.
-fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<bool>, String> {
-    let condition = Expression::parse(text).map_err(|error| error.to_string())?;
+fn holds(
+    tensor: &Tensor,
+    text: &str,
+    names: &[String],
+    env: Env,
+) -> Result<Vec<bool>, SelectionError> {
+    let condition = Expression::parse(text)?;
     let names: Vec<Name> = names.iter().map(Name::plain).collect();
     if names.len() != tensor.dims.len() {
-        return Err(format!(
-            "{} names for {} indices",
-            names.len(),
-            tensor.dims.len()
-        ));
+        return Err(SelectionError::Names {
+            names: names.len(),
+            indices: tensor.dims.len(),
+        });
     }
     // An axis that the condition does not name has one position.
     let axes: Vec<usize> = names
@@ -115,9 +150,13 @@ fn holds(tensor: &Tensor, text: &str, names: &[String], env: Env) -> Result<Vec<
             }
             condition
                 .truth(env)
-                .map_err(|error| format!("`{text}` at {at:?}: {error}"))
+                .map_err(|source| SelectionError::Value {
+                    text: text.to_owned(),
+                    at,
+                    source: Box::new(source),
+                })
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, _>>()?;
     if axes == tensor.dims {
         return Ok(table);
     }
@@ -139,7 +178,7 @@ mod tests {
     use crate::testing::{case, input, output};
     use model::{ElemType, Expr, Num};
 
-    fn part(dims: &[usize], index: &[&str], text: &str) -> Result<Vec<bool>, String> {
+    fn part(dims: &[usize], index: &[&str], text: &str) -> Result<Vec<bool>, CompareError> {
         let mut y = output("y", ElemType::F32, dims);
         y.compare = Some(Compare::Where {
             condition: Expr {
@@ -167,7 +206,7 @@ mod tests {
         assert_eq!(part(&[], &[], "N == 2").unwrap(), [true]);
         let said = part(&[2, 2], &["i", "j"], "2 / j > 1").unwrap_err();
         assert_eq!(
-            said,
+            said.to_string(),
             "compare of `y`: `2 / j > 1` at [0, 0]: division by zero"
         );
     }
@@ -189,7 +228,10 @@ mod tests {
             Some(Values::F32(vec![1.0; 4])),
         ] {
             let said = select(wrong).unwrap_err();
-            assert_eq!(said, "compare of `y`: `m` is no mask of its elements");
+            assert_eq!(
+                said.to_string(),
+                "compare of `y`: `m` is no mask of its elements"
+            );
         }
     }
 

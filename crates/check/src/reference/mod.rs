@@ -12,6 +12,7 @@ mod rows;
 mod tests;
 pub mod user;
 
+use super::compared::CompareError;
 use super::inputs::{Inputs, View};
 use super::{ComparedElements, Outputs, Values, elem};
 use model::{Case, ElemType, Reference, Role, Tensor};
@@ -38,6 +39,12 @@ pub enum NoAnswer {
 impl From<String> for NoAnswer {
     fn from(message: String) -> Self {
         Self::Reference(message)
+    }
+}
+
+impl From<CompareError> for NoAnswer {
+    fn from(error: CompareError) -> Self {
+        Self::Reference(error.to_string())
     }
 }
 

@@ -16,6 +16,7 @@ mod tests;
 use crate::worker::{Crew, Job, TimeJob};
 use build::toolchain::Profiler;
 use model::{DeviceFacts, Fault, FaultKind, Mode, ProfileFacts, Schedule, Seen, Unsupported};
+use page::ReportError;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +92,7 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
                 warmups: schedule.warmup,
                 kernels,
             }),
-            Err(problem) => broke(problem),
+            Err(problem) => broke(problem.to_string()),
         },
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported(why) => Seen::Unsupported(why),
@@ -128,7 +129,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
 }
 
 /// Reads the report's values for each kernel, in the order of their launch.
-fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>, String> {
+fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>, ReportError> {
     let page = |options: &[&str]| {
         let mut command = helper::command(&profiler.program);
         command
@@ -138,13 +139,13 @@ fn read(profiler: &Profiler, report: &Path) -> Result<Vec<model::KernelProfile>,
             .args(options);
         let answered = process::ask(command, b"", READING, MOST_TEXT);
         let answered = answered
-            .map_err(|error| format!("its report cannot be read: {error}"))?
-            .ok_or("its report was not read within its deadline")?;
+            .map_err(ReportError::Unreadable)?
+            .ok_or(ReportError::Late)?;
         if !answered.status.success() {
-            return Err(format!("its report cannot be read: {}", answered.failure()));
+            return Err(ReportError::Failed(answered.failure()));
         }
         if answered.output.len() as u64 > MOST_TEXT {
-            return Err(format!("its report has more than {} MiB", MOST_TEXT >> 20));
+            return Err(ReportError::TooLong(MOST_TEXT));
         }
         Ok(String::from_utf8_lossy(&answered.output).into_owned())
     };

@@ -10,21 +10,46 @@ use super::instruction::{Instruction, at_least_nothing, number};
 use model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
 use std::collections::BTreeMap;
 
+/// The reason for which the profiler's report has no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("its report cannot be read: {0}")]
+    Unreadable(#[source] std::io::Error),
+    #[error("its report cannot be read: {0}")]
+    Failed(String),
+    #[error("its report was not read within its deadline")]
+    Late,
+    #[error("its report has more than {} MiB", .0 >> 20)]
+    TooLong(u64),
+    #[error("its report has no kernel")]
+    NoKernel,
+    #[error("its report has {all} kernels, and machine code of {with_code}")]
+    KernelCount { all: usize, with_code: usize },
+    #[error("the raw page of its report is empty")]
+    Empty,
+    #[error("the raw page of its report has no `{0}`")]
+    NoColumn(&'static str),
+    #[error("the raw page of its report has a size of `{0}`")]
+    Size(String),
+    #[error("its report has no duration")]
+    NoDuration,
+}
+
 /// Combines the three pages for each kernel. Without lines where their page has none.
 ///
 /// # Errors
 /// Returns an error if the first two cannot be read, or are not of the same kernels.
-pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>, String> {
+pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>, ReportError> {
     let raw = read_raw(raw)?;
     let code = read_code(code);
     if raw.is_empty() {
-        return Err("its report has no kernel".to_owned());
+        return Err(ReportError::NoKernel);
     }
     if raw.len() != code.len() {
-        let (all, of_code) = (raw.len(), code.len());
-        return Err(format!(
-            "its report has {all} kernels, and machine code of {of_code}"
-        ));
+        return Err(ReportError::KernelCount {
+            all: raw.len(),
+            with_code: code.len(),
+        });
     }
     let mut lines = read_lines(lines, &raw);
     raw.into_iter()
@@ -44,9 +69,9 @@ struct Raw {
     values: BTreeMap<String, f64>,
 }
 
-fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
+fn read_raw(text: &str) -> Result<Vec<Raw>, ReportError> {
     let mut rows = text.lines().filter(|line| line.starts_with('"')).map(row);
-    let header = rows.next().ok_or("the raw page of its report is empty")?;
+    let header = rows.next().ok_or(ReportError::Empty)?;
     // The second row has the units; with base units they follow from the names.
     let rows = rows.skip(1);
     rows.map(|row| {
@@ -54,9 +79,7 @@ fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
             let at = header.iter().position(|header| header == name)?;
             row.get(at).map(String::as_str)
         };
-        let needed = |name: &str| {
-            cell(name).ok_or_else(|| format!("the raw page of its report has no `{name}`"))
-        };
+        let needed = |name: &'static str| cell(name).ok_or(ReportError::NoColumn(name));
         let numbers = header.iter().zip(&row);
         Ok(Raw {
             entry: needed("Kernel Name")?.to_owned(),
@@ -71,13 +94,13 @@ fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
 }
 
 /// Parses dimensions such as `(132, 1, 1)`.
-fn dimensions(text: &str) -> Result<[u32; 3], String> {
+fn dimensions(text: &str) -> Result<[u32; 3], ReportError> {
     let inner = text.trim_start_matches('(').trim_end_matches(')');
     let parts: Result<Vec<u32>, _> = inner.split(',').map(|part| part.trim().parse()).collect();
     parts
         .ok()
         .and_then(|parts| parts.try_into().ok())
-        .ok_or_else(|| format!("the raw page of its report has a size of `{text}`"))
+        .ok_or_else(|| ReportError::Size(text.to_owned()))
 }
 
 /// Splits one line of text into its cells.
@@ -219,7 +242,7 @@ impl Raw {
         self,
         code: &[Instruction],
         lines: Vec<LineProfile>,
-    ) -> Result<KernelProfile, String> {
+    ) -> Result<KernelProfile, ReportError> {
         let duration = self.value(DURATION);
         let mut instructions = BTreeMap::new();
         for one in code.iter().filter(|one| one.executed > 0) {
@@ -237,7 +260,7 @@ impl Raw {
             (metric, seen)
         });
         Ok(KernelProfile {
-            duration_ns: Num(duration.ok_or("its report has no duration")?),
+            duration_ns: Num(duration.ok_or(ReportError::NoDuration)?),
             sm_mhz: self.value(CLOCK).map(|hertz| Num(hertz / 1e6)),
             metrics: metrics.collect(),
             stalls: stalls.collect(),
@@ -548,9 +571,12 @@ mod tests {
         assert!(kernels("", CODE, LINES).is_err());
         let fewer = CODE.replacen("\"Kernel Name\"", "\"No Kernel\"", 1);
         let why = kernels(RAW, &fewer, LINES).unwrap_err();
-        assert_eq!(why, "its report has 6 kernels, and machine code of 5");
+        assert_eq!(
+            why.to_string(),
+            "its report has 6 kernels, and machine code of 5"
+        );
         let why = kernels(&RAW.replace("(528, 1, 1)", "(528, 1)"), CODE, LINES).unwrap_err();
-        assert!(why.contains("a size of `(528, 1)`"), "{why}");
+        assert!(why.to_string().contains("a size of `(528, 1)`"), "{why}");
         // Without lines there is a profile all the same.
         let all = kernels(RAW, CODE, "").unwrap();
         assert!(all.iter().all(|page| page.lines.is_empty()));

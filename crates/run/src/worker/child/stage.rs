@@ -200,7 +200,7 @@ impl<'a> StagedCase<'a> {
             decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
         ComparedElements::for_case(case, &input)
-            .map_err(|why| Failure::case_alone(FaultKind::Reference, why))
+            .map_err(|error| Failure::case_alone(FaultKind::Reference, error.to_string()))
     }
 
     /// Waits for the launch and reads what it wrote.
