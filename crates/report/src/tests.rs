@@ -17,7 +17,7 @@ use model::{
 use proptest::prelude::*;
 use wording::{escape, reasons, words};
 
-const PLAIN: Options = Options {
+pub(crate) const PLAIN: Options = Options {
     color: false,
     width: 100,
     verbosity: Verbosity::Normal,
