@@ -1,6 +1,6 @@
 //! Runs a launch: checks that it fits the kernel, chooses how its blocks run, and builds the report.
 
-use crate::analysis::AnalysedProgram;
+use crate::Kernel;
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::Unjudged;
 use crate::check::order::FlagSide;
@@ -27,14 +27,17 @@ pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
     }
 }
 
-pub(crate) fn launch(
-    program: &AnalysedProgram,
-    variables: &[ModuleVariable],
+/// Runs `kernel` like [`crate::launch`], and can launch it in clusters of blocks or cooperatively. All blocks of a cooperative
+/// launch are resident together, so that they may wait for each other (`grid.sync()`). A cooperative grid that is
+/// larger than an H100 holds is refused, and [`Limits::sample`] does not apply to it.
+pub fn launch_as(
+    kernel: &Kernel,
     launch: &Launch,
     params: &[u8],
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
+    let program = &kernel.program;
     let &Launch {
         grid,
         block,
@@ -126,7 +129,7 @@ pub(crate) fn launch(
     }
     #[cfg(feature = "switches")]
     crate::switch::begin(program);
-    place(variables, memory);
+    place(&kernel.variables, memory);
     let job = Job {
         program,
         params,

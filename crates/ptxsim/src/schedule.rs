@@ -6,10 +6,9 @@
 //! served. The order depends on the program alone, so every run is the same.
 
 use crate::exec::cluster::Cluster;
-use crate::exec::mbarrier::{has_turned, lacks};
+use crate::exec::mbarrier::lacks;
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
-use crate::exec::warpgroup::has_committed;
 use crate::report::*;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
@@ -196,7 +195,7 @@ impl Machine<'_> {
                 };
                 self.leave_barriers(b, &mut w);
                 let before = w.executed;
-                w.polls = 0;
+                w.begin_turn();
                 let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
                 // Steps of instructions without a wait count; a warp that only looked does not.
                 let used = w.executed - before;
@@ -223,17 +222,8 @@ impl Machine<'_> {
             }
             let woken = (0..b.warps.len()).any(|i| {
                 b.warps[i].as_ref().is_some_and(|w| {
-                    w.groups.iter().any(|g| match g.wait {
-                        Wait::Barrier { id, generation } => {
-                            b.barriers[id as usize].generation != generation
-                        }
-                        Wait::Cluster { generation } => self.cluster.has_met(generation),
-                        Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
-                        Wait::Registers { count } => b.registers.suffices(w.index, count),
-                        Wait::Products { count } => has_committed(b, w.index, count),
-                        Wait::Sync => false,
-                        Wait::Ready => true,
-                    })
+                    let mut groups = w.lanes.waiting().iter();
+                    groups.any(|group| self.has_ended(b, w.index, group.wait()))
                 })
             });
             if !moved && !woken {
@@ -260,8 +250,12 @@ impl Machine<'_> {
     /// The deadlock of all blocks of the cluster at work.
     fn deadlock<T>(&self) -> Run<T> {
         let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
-        let mut waiting =
-            blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
+        let mut waiting = blocks().filter(|b| {
+            b.warps
+                .iter()
+                .flatten()
+                .any(|w| !w.lanes.waiting().is_empty())
+        });
         let (id, (pc, thread)) = waiting
             .next()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
@@ -296,8 +290,8 @@ impl Machine<'_> {
         let mut places: Vec<(String, String, u32)> = Vec::new();
         for b in blocks {
             for w in b.warps.iter().flatten() {
-                for g in &w.groups {
-                    let what = match g.wait {
+                for g in w.lanes.waiting() {
+                    let what = match g.wait() {
                         Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
                         Wait::Sync => {
                             "wait for the other members of a warp-wide instruction".into()
@@ -317,13 +311,14 @@ impl Machine<'_> {
                         }
                         Wait::Ready => "are".into(),
                     };
-                    let place = format!("{what} at {}", self.own_line(g.pc));
+                    let place = format!("{what} at {}", self.own_line(g.pc()));
                     let here = places.iter_mut().find(|(known, ..)| *known == place);
                     if let Some((.., more)) = here {
                         *more += 1;
                         continue;
                     }
-                    let first = format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask);
+                    let first =
+                        format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask());
                     places.push((place, first, 0));
                 }
             }
@@ -362,9 +357,10 @@ impl Machine<'_> {
 /// Instruction and thread of the first lanes that have not ended.
 fn first_of(b: &BlockState) -> (u32, u32) {
     let group = |w: &Warp| {
-        w.groups
+        w.lanes
+            .waiting()
             .first()
-            .map(|g| (g.pc, w.first_thread + g.mask.trailing_zeros()))
+            .map(|g| (g.pc(), w.first_thread() + g.mask().trailing_zeros()))
     };
     b.warps.iter().flatten().find_map(group).unwrap_or((0, 0))
 }
@@ -374,8 +370,8 @@ fn state_of(units: &VecDeque<Unit>) -> u64 {
     let mut h = DefaultHasher::new();
     let blocks = units.iter().flat_map(Unit::blocks);
     for w in blocks.flat_map(|b| b.warps.iter().flatten()) {
-        for g in &w.groups {
-            (g.pc, g.mask, &g.stack).hash(&mut h);
+        for g in w.lanes.waiting() {
+            (g.pc(), g.mask(), g.stack()).hash(&mut h);
         }
         w.regs.pred.hash(&mut h);
         w.regs.r32.iter().for_each(|r| r.0.hash(&mut h));

@@ -122,6 +122,7 @@ impl Machine<'_> {
 
     /// Completes, for each lane, all but its last `keep` groups.
     pub fn cp_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32, mask: u32) {
+        self.deliver_to(b, w.index, mask);
         for copy in w.copies.take_older(keep, mask) {
             b.land(w.index, &copy);
         }

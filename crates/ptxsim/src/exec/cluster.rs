@@ -6,9 +6,10 @@
 
 use super::access::LaneAccess;
 use super::access::address::Site;
+use super::divergence::Current;
 use super::handing::knowledge_of_block;
 use super::state::*;
-use super::warp::{Current, Next};
+use super::warp::Next;
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, WARPS};
@@ -251,9 +252,17 @@ impl Machine<'_> {
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        s: Site,
+        (now, mask): (&mut Current, u32),
+        aligned: bool,
         relaxed: bool,
-    ) -> Run<()> {
+    ) -> Run<Next> {
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
+        }
+        let s = Site {
+            pc: now.pc,
+            mask: now.mask,
+        };
         let again = s.mask & w.arrived.lanes;
         if again != 0 {
             let at = At::lane(b, w, s.pc, again.trailing_zeros());
@@ -278,15 +287,20 @@ impl Machine<'_> {
         barrier.begun = true;
         barrier.complete();
         self.progress += 1;
-        Ok(())
+        Ok(Next::Step)
     }
 
     pub fn wait_in_cluster(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        now: &Current,
+        (now, mask): (&mut Current, u32),
+        aligned: bool,
     ) -> Run<Next> {
+        w.stream.meet(now.pc);
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
+        }
         let not = now.mask & !w.arrived.lanes;
         if not != 0 {
             let at = At::lane(b, w, now.pc, not.trailing_zeros());
@@ -295,8 +309,7 @@ impl Machine<'_> {
         }
         let generation = self.cluster.barrier.generation;
         if w.arrived.generation == generation && w.arrived.now & now.mask != 0 {
-            w.groups
-                .push(now.group(now.mask, Wait::Cluster { generation }));
+            w.lanes.hold(now, now.mask, Wait::Cluster { generation });
             return Ok(Next::Reschedule);
         }
         self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));

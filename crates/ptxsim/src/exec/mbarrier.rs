@@ -7,7 +7,9 @@ use super::access::LaneAccess;
 use super::access::address::{Addresses, Site, addresses, split};
 use super::bulk::BulkRead;
 use super::cluster::{learn, number_of};
+use super::divergence::Current;
 use super::state::*;
+use super::warp::Next;
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Strength, WARPS};
 use crate::isa::*;
@@ -172,9 +174,30 @@ pub fn lacks(b: &BlockState, address: u32) -> String {
 }
 
 impl Machine<'_> {
-    /// The lanes for which it is done; the others have to wait for a phase of theirs to end: the
-    /// address and the phase of the first of them.
+    /// Executes an instruction on mbarriers. Lanes whose phase has not ended wait for it, if the instruction blocks.
     pub fn mbarrier<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Mbarrier,
+        o: &[u32; 6],
+        (now, mask): (&Current, u32),
+    ) -> Run<Next> {
+        let s = Site { pc: now.pc, mask };
+        let (done, wait) = self.mbarrier_lanes::<CHECKS>(b, w, m, o, s)?;
+        Ok(match wait {
+            Some((address, phase)) => {
+                let wait = Wait::Mbarrier { address, phase };
+                self.wait_again(w, now, (mask & !done, done), wait)
+            }
+            None if m.op.polls() && w.look() => Next::Yield,
+            None => Next::Step,
+        })
+    }
+
+    /// Returns the lanes for which it is done. The others have to wait for a phase of theirs to end: the address and the
+    /// phase of the first of them are returned.
+    fn mbarrier_lanes<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -541,8 +564,16 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
     }
 }
 
+/// Executes `mbarrier.pending_count`, which reads a state that an arrival has returned.
+pub fn pending_count(w: &mut Warp, o: &[u32; 6], mask: u32) {
+    let state = w.regs.r64[o[1] as usize].0;
+    for l in lanes(mask) {
+        w.regs.r32[o[0] as usize].0[l] = pending(state[l]);
+    }
+}
+
 /// Arrivals that a state was waiting for.
-pub fn pending(state: u64) -> u32 {
+fn pending(state: u64) -> u32 {
     State::from_word(state).pending as u32
 }
 

@@ -52,6 +52,7 @@ impl Machine<'_> {
         (inst, op): (&Inst, &Mma),
         s: Site,
     ) -> Run<()> {
+        self.check_selectors(b, w, op, s.pc)?;
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
@@ -209,7 +210,7 @@ impl Machine<'_> {
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
-                At::thread(b.id, w.first_thread, s.pc).address(all[0]),
+                At::thread(b.id, w.first_thread(), s.pc).address(all[0]),
                 "ldmatrix or stmatrix outside shared memory",
             );
         }

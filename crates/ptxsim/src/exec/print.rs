@@ -20,7 +20,7 @@ impl Machine<'_> {
         mask: u32,
     ) {
         for l in lanes(mask) {
-            let thread = w.first_thread + l as u32;
+            let thread = w.first_thread() + l as u32;
             let pointer = |at: u32| self.local_number(b, thread, at, 8);
             let from = pointer(arguments);
             let argument = |at: u32, bytes: usize| {

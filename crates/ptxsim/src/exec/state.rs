@@ -3,8 +3,10 @@
 use super::access::Observed;
 use super::access::pattern::Pattern;
 use super::async_copy::Groups;
-use super::bulk::{BulkRead, BulkWrite};
+use super::bulk::BulkCopies;
 use super::cluster::{Arrived, Cluster, Near};
+use super::divergence::Divergence;
+use super::frames::SavedFrames;
 use super::mbarrier::{Delivery, Meeting};
 use super::observe::copies::InFlight;
 use super::observe::cost::Issues;
@@ -20,13 +22,12 @@ use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::circumstance::Circumstances;
-use crate::isa::*;
 use crate::memory::{Content, Memory, Missing};
 use crate::origins::Origins;
 use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::quick::QuickMap;
-use crate::regs::{Block as Lanes, LANES, Regs};
+use crate::regs::{LANES, Regs};
 use crate::report::*;
 use model::{Access, AccessKind, FindingEvent};
 use std::collections::HashMap;
@@ -92,18 +93,8 @@ impl Other {
 
 impl At {
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
-        At::thread(b.id, w.first_thread + lane, instruction)
+        At::thread(b.id, w.first_thread() + lane, instruction)
     }
-}
-
-/// Lanes of a warp that are at the same place.
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub pc: u32,
-    pub mask: u32,
-    /// Where `ret` goes on.
-    pub stack: Vec<u32>,
-    pub wait: Wait,
 }
 
 #[derive(Clone)]
@@ -123,16 +114,12 @@ pub struct Warp {
     pub regs: Regs,
     /// None where all is defined.
     pub undefined: Option<Box<Undefined>>,
-    pub groups: Vec<Group>,
-    /// Lanes that exist and have not ended.
-    pub live: u32,
+    pub lanes: Divergence,
     pub executed: u64,
     /// Looks at what others may change, in this turn.
-    pub polls: u32,
+    polls: u32,
     pub copies: Groups<CopyOp>,
-    /// Bulk copies to global memory: what they still have to read, and to write.
-    pub bulk_reads: Groups<BulkRead>,
-    pub bulk_writes: Groups<BulkWrite>,
+    pub bulk: BulkCopies,
     pub products: AsyncProducts,
     pub inter: Inter,
     pub near: Near,
@@ -140,13 +127,8 @@ pub struct Warp {
     pub arrived: Arrived,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
-    /// For each lane, the state that functions entered again have put aside; empty until needed.
-    pub saved: Vec<Vec<super::frames::Saved>>,
+    pub saved: SavedFrames,
     pub stream: super::stream::Stream,
-    /// Lanes that it began with.
-    pub began: u32,
-    /// Thread index in the block of each lane's thread, for messages.
-    pub first_thread: u32,
 }
 
 #[derive(Clone, Default)]
@@ -279,32 +261,6 @@ impl Machine<'_> {
         }
     }
 
-    /// Up to 8 bytes of a thread's local memory.
-    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
-        let base = (thread * self.program.local_bytes) as usize;
-        let all = b.local.argument(base + at as usize, bytes);
-        all.into_iter()
-            .flatten()
-            .rev()
-            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
-    }
-
-    /// The message of a failed `assert`.
-    pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
-        let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
-        let text = |at: u32| String::from_utf8_lossy(&self.memory.text(number(at, 8))).into_owned();
-        match told {
-            None => "assertion failed".into(),
-            Some([what, file, function, line]) => format!(
-                "assertion `{}` failed in {} ({}:{})",
-                text(what),
-                text(function),
-                text(file),
-                number(line, 4)
-            ),
-        }
-    }
-
     /// Counts something wrong. `event` describes it, and is asked only for the first of its kind between the same two
     /// source lines.
     #[cold]
@@ -341,7 +297,7 @@ impl Machine<'_> {
             let block = other.block.unwrap_or(block);
             accesses.push(access(other.instruction, other.thread, block));
         }
-        if self.findings.count_at(key, &places) {
+        if self.findings.count_at(Some(key), (kind, &places), 1) {
             return;
         }
         if let (Some(other), [this, that]) = (other, accesses.as_mut_slice())
@@ -366,7 +322,7 @@ impl Machine<'_> {
             address,
             times: 1,
         };
-        self.findings.tell(key, finding);
+        self.findings.begin(Some(key), finding);
     }
 
     pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
@@ -422,105 +378,45 @@ impl Machine<'_> {
     }
 
     fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {
-        let p = self.program;
-        let [np, n32, n64] = p.registers;
-        let mut regs = Regs {
-            pred: vec![0; np as usize],
-            r32: vec![Lanes([0; LANES]); n32 as usize],
-            r64: vec![Lanes([0; LANES]); n64 as usize],
-        };
-        for &(r, v) in &p.constants32 {
-            regs.set32(r, |_| v);
-        }
-        for &(r, v) in &p.constants64 {
-            regs.set64(r, |_| v);
-        }
-        let first_thread = index * 32;
-        for &(special, class, r) in &p.specials {
-            let Clustered { grid, cluster } = self.grid;
-            let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
-            let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
-            let varied = if is_workspace {
-                None
-            } else {
-                self.varied.special(special, (of_block, index), &self.named)
-            };
-            let value = |lane: usize| -> u32 {
-                let bit = 1_u32 << lane;
-                if let Some(varied) = varied {
-                    return varied;
-                }
-                match special {
-                    Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
-                    Special::Ntid(a) => self.block[a as usize],
-                    Special::Ctaid(a) => id[a as usize],
-                    Special::Nctaid(a) => grid[a as usize],
-                    Special::ClusterCtaid(a) => id[a as usize] % cluster[a as usize],
-                    Special::ClusterNctaid(a) => cluster[a as usize],
-                    Special::ClusterId(a) => id[a as usize] / cluster[a as usize],
-                    Special::NClusterId(a) => grid[a as usize] / cluster[a as usize],
-                    Special::ClusterCtarank => self.rank(id),
-                    Special::ClusterNctarank => cluster.iter().product(),
-                    Special::IsExplicitCluster => u32::from(self.explicit_cluster),
-                    Special::LaneId => lane as u32,
-                    Special::WarpId => index,
-                    Special::NWarpId => threads.div_ceil(32),
-                    // One multiprocessor, as far as a program can see.
-                    Special::SmId | Special::GridId | Special::DriverRegister => 0,
-                    Special::NSmId => 1,
-                    Special::LaneMaskEq => bit,
-                    Special::LaneMaskLt => bit - 1,
-                    Special::LaneMaskLe => bit | (bit - 1),
-                    Special::LaneMaskGt => !(bit | (bit - 1)),
-                    Special::LaneMaskGe => !(bit - 1),
-                    Special::DynamicSharedSize => self.dynamic_shared,
-                    Special::TotalSharedSize => self.shared_bytes,
-                    Special::ReservedShared { end: false } => 0,
-                    Special::ReservedShared { end: true } => p.reserved_shared,
-                    Special::Workspace { .. } if !self.cooperative => 0,
-                    Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
-                    Special::Workspace { high: false } => WORKSPACE as u32,
-                }
-            };
-            match class {
-                crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
-                crate::regs::Class::Pred => {
-                    regs.pred[r as usize] = if value(0) == 0 { 0 } else { u32::MAX };
-                }
-                _ => regs.set32(r, value),
-            }
-        }
-        let here = (threads - first_thread).min(32);
-        let live = if here == 32 {
-            u32::MAX
-        } else {
-            (1 << here) - 1
-        };
+        let here = (threads - index * 32).min(32);
+        let live = u32::MAX >> (32 - here);
         Warp {
             index,
-            regs,
+            regs: self.new_registers(id, (index, threads)),
             undefined: None,
-            groups: vec![Group {
-                pc: p.entry,
-                mask: live,
-                stack: Vec::new(),
-                wait: Wait::Ready,
-            }],
-            live,
+            lanes: Divergence::new(self.program.entry, live),
             executed: 0,
             polls: 0,
             copies: Groups::default(),
-            bulk_reads: Groups::default(),
-            bulk_writes: Groups::default(),
+            bulk: BulkCopies::default(),
             products: AsyncProducts::default(),
             inter: Inter::default(),
             near: Near::default(),
             arrived: Arrived::default(),
             fenced: 0,
-            saved: Vec::new(),
-            stream: super::stream::Stream::new(live, p.entry),
-            began: live,
-            first_thread,
+            saved: SavedFrames::default(),
+            stream: super::stream::Stream::new(live, self.program.entry),
         }
+    }
+}
+
+/// Looks at what others may change before they get a turn to do so.
+const LOOKS: u32 = 64;
+
+impl Warp {
+    /// Returns the index in the block of the thread of the first lane.
+    pub fn first_thread(&self) -> u32 {
+        self.index * LANES as u32
+    }
+
+    /// Begins a turn, in which the warp has not looked at what others may change.
+    pub fn begin_turn(&mut self) {
+        self.polls = 0;
+    }
+
+    /// Notes a look at what others may change, and returns true if the warp has looked often enough for a turn.
+    pub fn look(&mut self) -> bool {
+        self.polls += 1;
+        self.polls >= LOOKS
     }
 }

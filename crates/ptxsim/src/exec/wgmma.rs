@@ -13,6 +13,7 @@
 use super::access::address::Site;
 use super::access::{LaneAccess, Target};
 use super::bulk::BulkRead;
+use super::divergence::Current;
 use super::float_ops::w as canonical;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
@@ -20,6 +21,7 @@ use super::mma_sums::{Factors, Precision};
 use super::observe::cost::Passes;
 use super::observe::layouts::Described;
 use super::state::*;
+use super::warp::Next;
 use super::warpgroup;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
@@ -527,13 +529,23 @@ impl Machine<'_> {
         self.progress += 1;
     }
 
-    /// Completes all but the last `keep` groups. Or how many groups all warps of the warpgroup have to commit before.
-    pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) -> Option<u64> {
+    /// Completes all but the last `keep` groups, once all warps of the warpgroup have committed as many.
+    pub fn wgmma_wait(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        keep: u32,
+        (now, mask): (&mut Current, u32),
+    ) -> Run<Next> {
+        if self.gather_warp(b, w, now, mask)?.is_none() {
+            return Ok(Next::Reschedule);
+        }
         while w.products.committed.len() > keep as usize {
             let count = warpgroup::next(b, w.index);
             let is_empty = w.products.committed.front().is_some_and(Vec::is_empty);
             if !is_empty && !warpgroup::has_committed(b, w.index, count) {
-                return Some(count);
+                let wait = Wait::Products { count };
+                return Ok(self.wait_again(w, now, (now.mask, 0), wait));
             }
             let group = w.products.committed.pop_front();
             warpgroup::end_wait(b, w.index);
@@ -541,7 +553,7 @@ impl Machine<'_> {
                 self.land_product(w, product);
             }
         }
-        None
+        Ok(Next::Step)
     }
 
     fn land_product(&mut self, w: &mut Warp, product: Product) {
@@ -572,7 +584,7 @@ impl Machine<'_> {
 
     /// A warp ends. Nobody can wait for what it has under way.
     pub fn end_products(&mut self, b: &mut BlockState, w: &mut Warp, s: Site) {
-        if w.live & !s.mask != 0 {
+        if w.lanes.live() & !s.mask != 0 {
             return;
         }
         let mut left: Vec<Product> = w.products.committed.drain(..).flatten().collect();

@@ -212,7 +212,7 @@ impl Machine<'_> {
         };
         for l in lanes(s.mask) {
             let init = Init {
-                thread: w.first_thread + l as u32,
+                thread: w.first_thread() + l as u32,
                 warp: number_of(b, w.index),
                 epoch: clocks.epoch(w.index),
                 instruction: s.pc,
