@@ -4,12 +4,13 @@ use crate::analysis::AnalysedProgram;
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::circumstance::Circumstances;
 use crate::exec::cluster::Cluster;
-use crate::exec::observe::cost::Issues;
-use crate::exec::observe::initialisation::Left;
+use crate::exec::handing::Flags;
+use crate::exec::observe::cost::Costs;
+use crate::exec::print::Printed;
 use crate::exec::state::Machine;
 use crate::exec::stream::Known;
+use crate::exec::undefined::Traces;
 use crate::memory::Memory;
-use crate::quick::QuickMap;
 use crate::report::{Cost, Findings};
 use std::collections::HashMap;
 
@@ -81,10 +82,9 @@ pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
 pub struct Job<'a> {
     pub program: &'a AnalysedProgram,
     pub params: &'a [u8],
-    pub grid: [u32; 3],
+    /// The blocks of the grid and of a cluster, in each dimension.
+    pub grid: Clustered,
     pub block: [u32; 3],
-    /// Blocks of a cluster in each dimension.
-    pub cluster: [u32; 3],
     /// The launch or the kernel sets the size of a cluster explicitly.
     pub explicit_cluster: bool,
     /// Number of blocks in the grid.
@@ -114,7 +114,7 @@ pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u3
 impl<'a> Job<'a> {
     /// Returns the number of blocks of a cluster.
     pub fn cluster_blocks(&self) -> u32 {
-        self.cluster.iter().product()
+        self.grid.cluster.iter().product()
     }
 
     /// `room`: bytes that checks of global memory may take.
@@ -123,61 +123,40 @@ impl<'a> Job<'a> {
         'a: 'm,
     {
         let code = &self.program.code;
-        let grid = Clustered {
-            grid: self.grid,
-            cluster: self.cluster,
-        };
         memory.forget_origins();
         Machine {
+            job: self,
             program: self.program,
             origins: self.program.origins(),
             memory,
-            params: self.params,
-            grid,
             cluster: Cluster::default(),
-            block: self.block,
-            shared_bytes: self.shared_bytes,
-            dynamic_shared: self.dynamic_shared,
-            cooperative: self.cooperative,
-            explicit_cluster: self.explicit_cluster,
-            varied: self.limits.varied,
             arising: self.limits.arising.then(Default::default),
             named: self.limits.varied.named(self.program),
-            costs: vec![Cost::default(); code.len()],
-            issues: Issues::new(code.len()),
+            costs: Costs::new(code.len()),
             findings: Findings::default(),
             ways: Known::new(self.program),
-            left: Left::new(),
-            followed: QuickMap::default(),
+            traces: Traces::default(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             fragments: vec![None; code.len()],
             hint: usize::MAX,
-            global: self
-                .limits
-                .checks
-                .then(|| GlobalShadow::new(code.len(), room, grid, self.program.blocks_meet())),
-            handed: HashMap::new(),
+            global: self.limits.checks.then(|| {
+                GlobalShadow::new(code.len(), room, self.grid, self.program.blocks_meet())
+            }),
+            flags: Flags::default(),
             map_changes: HashMap::new(),
             progress: 0,
-            crossed: false,
-            printed: Vec::new(),
-            unprinted: 0,
+            printed: Printed::default(),
         }
     }
 }
 
 impl Machine<'_> {
     pub fn outcome(&mut self) -> Outcome {
-        self.issues.settle(&mut self.costs);
-        if self.unprinted > 0 {
-            self.printed
-                .push(format!("... and {} more", self.unprinted));
-        }
         Outcome {
-            costs: std::mem::take(&mut self.costs),
+            costs: self.costs.take(),
             findings: std::mem::take(&mut self.findings),
-            printed: std::mem::take(&mut self.printed),
+            printed: self.printed.take(),
             arose: self
                 .arising
                 .take()

@@ -2,7 +2,7 @@
 
 use crate::Kernel;
 use crate::check::cells::MAX_INSTRUCTIONS;
-use crate::check::global::Unjudged;
+use crate::check::global::{Clustered, Unjudged};
 use crate::check::order::FlagSide;
 use crate::doubt::withheld;
 use crate::job::{Job, Limits, chosen};
@@ -133,9 +133,8 @@ pub fn launch_as(
     let job = Job {
         program,
         params,
-        grid,
+        grid: Clustered { grid, cluster },
         block,
-        cluster,
         explicit_cluster: launch.cluster.or(program.clusters.required).is_some(),
         blocks,
         shared_bytes: limits
@@ -163,8 +162,7 @@ pub fn launch_as(
                 machine.run_grid::<false>(&chosen)
             };
             run.map_err(|mut f| {
-                let last = machine.printed.iter().rev().take(3).rev();
-                for text in last {
+                for text in machine.printed.last(3) {
                     f.message += &format!("; printf wrote {text:?}");
                 }
                 *f

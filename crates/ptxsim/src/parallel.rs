@@ -148,15 +148,13 @@ fn one_thread(
         for cluster in first..first.saturating_add(size).min(clusters) {
             whole_unit(&mut machine, cluster)?;
             let global = machine.global.as_mut()?;
-            // A value still missing at the end depends on all blocks, and so does a followed one.
-            let followed = machine.followed.values().any(|f| f.is_enough());
             let unsure =
-                global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;
+                global.full || !global.unjudged.is_empty() || machine.traces.depend_on_others();
             if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }
         }
-        if machine.printed.len() >= MAX_PRINTED {
+        if machine.printed.is_full() {
             return None;
         }
         let findings = machine.findings.take();
@@ -168,10 +166,10 @@ fn one_thread(
         parts.push(BlockRange {
             number,
             findings,
-            printed: std::mem::take(&mut machine.printed),
+            printed: machine.printed.take(),
         });
     }
-    let costs = machine.outcome().costs;
+    let costs = machine.costs.take();
     let instructions = job.limits.instructions - machine.instructions_left;
     let global = machine.global.take()?;
     Some(Shard {
@@ -190,7 +188,7 @@ fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
     let (mut progress, mut spun) = (machine.progress, 0);
     loop {
         let share = machine.run_unit::<true>(&mut unit).ok()?;
-        if machine.crossed || before - machine.instructions_left > MAX_BLOCK {
+        if machine.flags.have_crossed() || before - machine.instructions_left > MAX_BLOCK {
             return None;
         }
         match share {
@@ -235,6 +233,7 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::global::Clustered;
     use crate::job::Limits;
     use crate::{Kernel, Module};
 
@@ -242,9 +241,11 @@ mod tests {
         Job {
             program: &kernel.program,
             params,
-            grid: [blocks, 1, 1],
+            grid: Clustered {
+                grid: [blocks, 1, 1],
+                cluster: [1; 3],
+            },
             block: [128, 1, 1],
-            cluster: [1; 3],
             explicit_cluster: false,
             blocks,
             shared_bytes: kernel.program.shared_bytes,

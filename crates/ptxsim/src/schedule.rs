@@ -115,8 +115,8 @@ impl Machine<'_> {
     /// Builds the unit with this number. A cluster of one block is a plain block if the program uses nothing of
     /// clusters.
     pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
-        if self.grid.cluster == [1; 3] && !self.program.uses_clusters {
-            Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n))))
+        if self.job.grid.cluster == [1; 3] && !self.program.uses_clusters {
+            Unit::Block(Box::new(self.new_block::<CHECKS>(self.job.grid.place(n))))
         } else {
             Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n)))
         }
@@ -171,15 +171,15 @@ impl Machine<'_> {
     /// of their registers and memory. All units of a cooperative launch are resident: an earlier check refused a grid
     /// that does not fit a GPU.
     fn resident(&self) -> usize {
-        if self.cooperative {
+        if self.job.cooperative {
             return usize::MAX;
         }
-        let of_cluster = self.grid.cluster.iter().product::<u32>() as usize;
+        let of_cluster = self.job.grid.cluster.iter().product::<u32>() as usize;
         let [_, r32, r64] = self.program.registers.map(u64::from);
-        let threads = u64::from(self.block.iter().product::<u32>());
+        let threads = u64::from(self.job.block.iter().product::<u32>());
         let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
             + threads * u64::from(self.program.local_bytes)
-            + u64::from(self.shared_bytes) * 16;
+            + u64::from(self.job.shared_bytes) * 16;
         let blocks = ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize;
         (blocks / of_cluster).max(1)
     }
@@ -208,9 +208,7 @@ impl Machine<'_> {
                 turn?;
                 if ends {
                     ended += 1;
-                    for id in 0..b.barriers.len() {
-                        self.complete_barrier(b, id);
-                    }
+                    self.complete_barriers(b);
                 }
             }
             if ended == b.warps.len() {

@@ -5,10 +5,62 @@ use super::mbarrier::has_turned;
 use super::state::*;
 use super::warp::Next;
 use super::warpgroup::has_committed;
+use crate::check::order::Inter;
+use crate::check::race::Clock;
 use crate::isa::*;
 use crate::regs::lanes;
 use crate::report::*;
 use model::FindingEvent;
+
+#[derive(Clone, Default)]
+struct Barrier {
+    generation: u32,
+    /// Threads that have arrived.
+    arrived: u32,
+    /// 0: the whole block.
+    expected: u32,
+    any: bool,
+    all: bool,
+    count: u32,
+    /// Results of the last completed generation.
+    result: (bool, bool, u32),
+    clock: Clock,
+    released: Clock,
+    inter: Inter,
+    inter_released: Inter,
+    instruction: u32,
+}
+
+/// The barriers of a block, and the threads that arrive at them.
+pub struct Barriers {
+    all: [Barrier; 16],
+    threads: u32,
+    ended: u32,
+}
+
+impl Barriers {
+    pub fn new(threads: u32) -> Self {
+        let barrier = || Barrier {
+            all: true,
+            ..Barrier::default()
+        };
+        Self {
+            all: std::array::from_fn(|_| barrier()),
+            threads,
+            ended: 0,
+        }
+    }
+
+    /// Returns the number of threads that the block began with.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Notes that threads have ended, for which no barrier of the whole block waits any more.
+    pub fn leave(&mut self, threads: u32) {
+        self.ended += threads;
+    }
+}
 
 impl Machine<'_> {
     /// Makes the lanes that arrive at a barrier those at work; false where they wait for the rest of the warp.
@@ -57,7 +109,7 @@ impl Machine<'_> {
             kind,
             BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
         );
-        let bar = &mut b.barriers[id as usize];
+        let bar = &mut b.barriers.all[id as usize];
         let fresh = bar.arrived == 0;
         if !fresh && bar.expected != count {
             let what = format!(
@@ -97,10 +149,18 @@ impl Machine<'_> {
         Ok(Next::Reschedule)
     }
 
+    /// Ends barriers for which enough threads have arrived now that others have ended.
+    pub fn complete_barriers(&mut self, b: &mut BlockState) {
+        for id in 0..b.barriers.all.len() {
+            self.complete_barrier(b, id);
+        }
+    }
+
     /// Ends a barrier for which enough threads have arrived.
-    pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
-        let running = b.threads - b.ended;
-        let bar = &mut b.barriers[id];
+    fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
+        let Barriers { threads, ended, .. } = b.barriers;
+        let running = threads - ended;
+        let bar = &mut b.barriers.all[id];
         let needed = if bar.expected == 0 {
             running
         } else {
@@ -109,7 +169,7 @@ impl Machine<'_> {
         if bar.arrived == 0 || bar.arrived < needed {
             return;
         }
-        let by_part = bar.expected == 0 && b.ended > 0;
+        let by_part = bar.expected == 0 && ended > 0;
         let instruction = bar.instruction;
         bar.result = (bar.any, bar.all, bar.count);
         bar.released = bar.clock;
@@ -120,7 +180,7 @@ impl Machine<'_> {
         if by_part {
             let at = At::thread(b.id, 0, instruction);
             self.find(FindingKind::BarrierByPart, at, None, |_| {
-                let (id, passed, all) = (id as u32, running, b.threads);
+                let (id, passed, all) = (id as u32, running, threads);
                 FindingEvent::PartialBarrier { id, passed, all }
             });
         }
@@ -130,7 +190,9 @@ impl Machine<'_> {
     /// the last of them.
     pub fn has_ended(&self, b: &BlockState, warp: u32, wait: Wait) -> bool {
         match wait {
-            Wait::Barrier { id, generation } => b.barriers[id as usize].generation != generation,
+            Wait::Barrier { id, generation } => {
+                b.barriers.all[id as usize].generation != generation
+            }
             Wait::Cluster { generation } => self.cluster.has_met(generation),
             Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
             Wait::Registers { count } => b.registers.suffices(warp, count),
@@ -158,7 +220,7 @@ impl Machine<'_> {
                     continue;
                 }
             };
-            let bar = &b.barriers[id as usize];
+            let bar = &b.barriers.all[id as usize];
             if bar.generation == generation {
                 continue;
             }

@@ -220,7 +220,7 @@ impl Machine<'_> {
         self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
         // An H200 did so (2026-11-28, driver 580.159.04). A cluster of one block is enough for it.
-        if copy.reduction.is_some() && barriers.is_some() && !self.explicit_cluster {
+        if copy.reduction.is_some() && barriers.is_some() && !self.job.explicit_cluster {
             let what = "cp.reduce.async.bulk to shared memory in a launch without a cluster dimension, which is an illegal \
                         instruction on a GPU: launch it with one, which may be 1";
             let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
@@ -505,7 +505,7 @@ impl Machine<'_> {
                         to.in_flight.begin(copy.to, copy.bytes, s.pc);
                     }
                 }
-                to.deliveries.push(delivery);
+                to.mbarriers.send(delivery);
             }
         }
         Ok(())

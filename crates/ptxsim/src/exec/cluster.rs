@@ -216,12 +216,12 @@ impl Warp {
 impl Machine<'_> {
     /// The rank in its cluster of a block of the grid.
     pub fn rank(&self, id: [u32; 3]) -> u32 {
-        let [x, y, z] = self.grid.cluster;
+        let [x, y, z] = self.job.grid.cluster;
         id[0] % x + x * (id[1] % y + y * (id[2] % z))
     }
 
     pub fn new_cluster<const CHECKS: bool>(&self, number: u32) -> Cluster {
-        let Clustered { grid, cluster } = self.grid;
+        let Clustered { grid, cluster } = self.job.grid;
         let place = |grid, number| Clustered { grid, cluster }.place(number);
         let at = place(std::array::from_fn(|n| grid[n] / cluster[n]), number);
         let size = cluster.iter().product::<u32>();
@@ -230,10 +230,10 @@ impl Machine<'_> {
             let id = std::array::from_fn(|n| at[n] * cluster[n] + within[n]);
             Some(Box::new(self.new_block::<CHECKS>(id)))
         };
-        let threads = size * self.block.iter().product::<u32>();
+        let threads = size * self.job.block.iter().product::<u32>();
         let shadow = || {
             let instructions = self.program.code.len();
-            Box::new(GlobalShadow::new(instructions, ROOM, self.grid, true))
+            Box::new(GlobalShadow::new(instructions, ROOM, self.job.grid, true))
         };
         Cluster {
             blocks: (0..size).map(block).collect(),

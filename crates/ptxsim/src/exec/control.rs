@@ -20,7 +20,7 @@ impl Machine<'_> {
         if mask == 0 {
             return Next::Step;
         }
-        self.costs[now.pc as usize].divergent += 1;
+        self.costs.at(now.pc).divergent += 1;
         w.lanes.park(now, mask, to);
         w.lanes.park(now, now.mask & !mask, now.pc + 1);
         Next::Reschedule
@@ -48,7 +48,7 @@ impl Machine<'_> {
         }
         let first = lanes(mask).next().map(|l| index[l]);
         if lanes(mask).any(|l| Some(index[l]) != first) {
-            self.costs[now.pc as usize].divergent += 1;
+            self.costs.at(now.pc).divergent += 1;
         }
         Ok(Next::Reschedule)
     }
@@ -87,14 +87,14 @@ impl Machine<'_> {
             self.cluster.leave(w, mask);
         }
         w.lanes.end(mask);
-        b.ended += mask.count_ones();
+        b.barriers.leave(mask.count_ones());
         self.progress += 1;
         Next::Reschedule
     }
 
     /// Executes `trap`, which ends the launch. Cooperative groups execute one if the grid has no workspace.
     pub fn trap<T>(&self, b: &BlockState, w: &Warp, s: Site) -> Run<T> {
-        let what = if self.program.asks_for_workspace() && !self.cooperative {
+        let what = if self.program.asks_for_workspace() && !self.job.cooperative {
             "trap: the kernel synchronises its grid, and the launch is not cooperative,"
         } else {
             "trap"

@@ -15,6 +15,7 @@ use crate::check::race::{Clock, Strength, WARPS};
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use std::collections::HashMap;
 
 /// Bytes of an mbarrier object in shared memory.
 const BYTES: u32 = 8;
@@ -84,7 +85,7 @@ impl State {
 
 /// The accesses that arriving threads hand on, and those that the last phase has handed to those who wait.
 #[derive(Clone)]
-pub struct Meeting {
+struct Meeting {
     arrived: (Clock, Inter),
     released: (Clock, Inter),
     /// The same of threads of other blocks of the cluster.
@@ -120,6 +121,26 @@ pub struct Delivery {
     pub reduction: Option<(AtomOp, u32)>,
 }
 
+/// What the mbarriers of a block hand on, and copies that will report to them.
+#[derive(Default)]
+pub struct Mbarriers {
+    /// By address.
+    meetings: HashMap<u32, Meeting>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Mbarriers {
+    /// Sends copies under way.
+    pub fn send(&mut self, delivery: Delivery) {
+        self.deliveries.push(delivery);
+    }
+
+    /// Returns the copies that have not come in yet.
+    pub fn under_way(&self) -> &[Delivery] {
+        &self.deliveries
+    }
+}
+
 fn state_at(b: &BlockState, address: u32) -> State {
     State::from_word(b.shared.mbarrier(address as usize))
 }
@@ -128,13 +149,14 @@ fn state_at(b: &BlockState, address: u32) -> State {
 pub fn has_turned(b: &BlockState, address: u32, phase: bool) -> bool {
     let arrives = |d: &Delivery| d.address == address && d.bytes.is_none();
     state_at(b, address).phase != phase
-        || b.deliveries.iter().any(arrives)
+        || b.mbarriers.deliveries.iter().any(arrives)
         || ending_copies(b, address).is_some()
 }
 
 /// Bytes of the bulk copies under way to an mbarrier, oldest first.
 fn bulk_bytes(b: &BlockState, address: u32) -> impl Iterator<Item = i64> {
-    b.deliveries
+    b.mbarriers
+        .deliveries
         .iter()
         .filter(move |d| d.address == address)
         .filter_map(|d| d.bytes)
@@ -303,11 +325,11 @@ impl Machine<'_> {
                     tx: 0,
                     phase: false,
                 };
-                b.meetings.insert(address, Meeting::default());
+                b.mbarriers.meetings.insert(address, Meeting::default());
                 put(b, address, state);
             }
             MbarrierOp::Inval => {
-                b.meetings.remove(&address);
+                b.mbarriers.meetings.remove(&address);
                 b.shared.set_mbarrier(address as usize, 0);
             }
             MbarrierOp::Arrive { .. } | MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
@@ -328,7 +350,7 @@ impl Machine<'_> {
                 put(b, address, state);
                 let lane = l as u32;
                 let copies = w.copies.take(1 << lane);
-                b.deliveries.push(Delivery {
+                b.mbarriers.send(Delivery {
                     address,
                     warp: w.index,
                     lane,
@@ -372,7 +394,7 @@ impl Machine<'_> {
         self.progress += 1;
         let mut state = state_at(b, address);
         if state.turn() {
-            let meeting = b.meetings.entry(address).or_default();
+            let meeting = b.mbarriers.meetings.entry(address).or_default();
             meeting.released = meeting.arrived.clone();
             meeting.released_by_others = meeting.from_others.clone();
         }
@@ -385,12 +407,12 @@ impl Machine<'_> {
         b: &mut BlockState,
         mut whose: impl FnMut(&Delivery) -> bool,
     ) -> Result<(), String> {
-        if b.deliveries.is_empty() {
+        if b.mbarriers.deliveries.is_empty() {
             return Ok(());
         }
-        let all = std::mem::take(&mut b.deliveries);
+        let all = std::mem::take(&mut b.mbarriers.deliveries);
         let (now, later) = all.into_iter().partition(|d| whose(d));
-        b.deliveries = later;
+        b.mbarriers.deliveries = later;
         let mut result = Ok(());
         for d in now {
             match (d.from, d.reduction) {
@@ -472,7 +494,7 @@ impl Machine<'_> {
                     }
                     if matches!(m.op, MbarrierOp::Arrive { .. }) && m.scope != Scope::Block {
                         let handed = w.handed_on(b, m.relaxed);
-                        let meeting = owner.meetings.entry(address).or_default();
+                        let meeting = owner.mbarriers.meetings.entry(address).or_default();
                         meeting.from_others.join(&handed);
                         w.inter.meet();
                     }
@@ -502,7 +524,7 @@ impl Machine<'_> {
         if let Some(clocks) = &mut from.shadow {
             let own = Sparse::new(vec![(warp, clocks.epoch(d.warp))]);
             clocks.tick(d.warp);
-            let meeting = b.meetings.entry(d.address).or_default();
+            let meeting = b.mbarriers.meetings.entry(d.address).or_default();
             meeting.arrived.1.known.join(&own);
         }
         self.cluster.blocks[rank as usize] = Some(from);
@@ -538,14 +560,14 @@ fn put(b: &mut BlockState, address: u32, state: State) {
 
 fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {
     if let Some(shadow) = &mut b.shadow {
-        let (clock, known) = &mut b.meetings.entry(address).or_default().arrived;
+        let (clock, known) = &mut b.mbarriers.meetings.entry(address).or_default().arrived;
         shadow.release(warp, clock);
         known.join(inter);
     }
 }
 
 fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
-    let by_others = b.meetings.get(&address);
+    let by_others = b.mbarriers.meetings.get(&address);
     let by_others = by_others.map(|barrier| barrier.released_by_others.clone());
     if let Some(by_others) =
         by_others.filter(|released| !released.is_empty() && m.scope != Scope::Block)
@@ -556,7 +578,7 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
             learn(b, w.index, &mut w.inter, &by_others)
         }
     }
-    if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.meetings.get(&address)) {
+    if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.mbarriers.meetings.get(&address)) {
         let (clock, known) = &meeting.released;
         shadow.acquire(w.index, clock, false);
         shadow.lanes_know(w.index, clock[w.index as usize % WARPS]);

@@ -84,7 +84,7 @@ impl Machine<'_> {
         let bits = u64::from(t.elem.bits());
         let whole = t.at_once().is_some();
         let per_register = t.elem.per_register() as usize;
-        let before = self.costs[s.pc as usize];
+        let before = *self.costs.at(s.pc);
         for (n, (access, place)) in t.steps.iter().enumerate() {
             let to = &mut w.regs.r64[access.address.1 as usize].0;
             for l in 0..LANES {
@@ -92,14 +92,14 @@ impl Machine<'_> {
                 let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
                 to[l] = base[l].wrapping_add(elements * bits / 8);
             }
-            let counted = self.costs[s.pc as usize];
+            let counted = *self.costs.at(s.pc);
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
             let transfer = Transfer::new(access, store);
             if whole {
                 self.access::<CHECKS>(b, w, transfer, s)?;
                 if again && !store {
-                    self.costs[s.pc as usize] = counted;
+                    *self.costs.at(s.pc) = counted;
                 }
                 continue;
             }
@@ -114,7 +114,7 @@ impl Machine<'_> {
                 Self::move_undefined(w, 0, 0, 32, false);
                 self.access::<CHECKS>(b, w, transfer, s)?;
                 if again {
-                    self.costs[s.pc as usize] = counted;
+                    *self.costs.at(s.pc) = counted;
                 }
                 let piece = w.regs.r32[0].0;
                 w.regs.set32(register, |l| {
@@ -128,10 +128,10 @@ impl Machine<'_> {
             }
         }
         if !store && !t.stride_is_0 && stride.contains(&0) {
-            self.costs[s.pc as usize].zero_strides += 1;
+            self.costs.at(s.pc).zero_strides += 1;
         }
         if t.by_matrices() {
-            let cost = &mut self.costs[s.pc as usize];
+            let cost = self.costs.at(s.pc);
             cost.requests = before.requests;
             cost.wavefronts = before.wavefronts;
             cost.ideal_wavefronts = before.ideal_wavefronts;
@@ -146,9 +146,9 @@ impl Machine<'_> {
         let at = (base % 128, stride);
         let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
         let counted = counted.unwrap_or_else(|| {
-            let before = self.costs[s.pc as usize];
+            let before = *self.costs.at(s.pc);
             self.count_rows(t, base, stride, s);
-            let cost = &mut self.costs[s.pc as usize];
+            let cost = self.costs.at(s.pc);
             let counted = Counted {
                 at,
                 requests: cost.requests - before.requests,
@@ -161,7 +161,7 @@ impl Machine<'_> {
             counted
         });
         self.fragments[s.pc as usize] = Some(counted);
-        let cost = &mut self.costs[s.pc as usize];
+        let cost = self.costs.at(s.pc);
         cost.requests += counted.requests;
         cost.wavefronts += counted.passes.taken;
         cost.ideal_wavefronts += counted.passes.ideal;

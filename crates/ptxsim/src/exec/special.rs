@@ -26,13 +26,16 @@ impl Machine<'_> {
         }
         let first_thread = index * LANES as u32;
         for &(special, class, r) in &p.specials {
-            let Clustered { grid, cluster } = self.grid;
+            let Clustered { grid, cluster } = self.job.grid;
             let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
-            let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
+            let is_workspace = self.job.cooperative && matches!(special, Special::Workspace { .. });
             let varied = if is_workspace {
                 None
             } else {
-                self.varied.special(special, (of_block, index), &self.named)
+                self.job
+                    .limits
+                    .varied
+                    .special(special, (of_block, index), &self.named)
             };
             let value = |lane: usize| -> u32 {
                 let bit = 1_u32 << lane;
@@ -41,7 +44,7 @@ impl Machine<'_> {
                 }
                 match special {
                     Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
-                    Special::Ntid(a) => self.block[a as usize],
+                    Special::Ntid(a) => self.job.block[a as usize],
                     Special::Ctaid(a) => id[a as usize],
                     Special::Nctaid(a) => grid[a as usize],
                     Special::ClusterCtaid(a) => id[a as usize] % cluster[a as usize],
@@ -50,7 +53,7 @@ impl Machine<'_> {
                     Special::NClusterId(a) => grid[a as usize] / cluster[a as usize],
                     Special::ClusterCtarank => self.rank(id),
                     Special::ClusterNctarank => cluster.iter().product(),
-                    Special::IsExplicitCluster => u32::from(self.explicit_cluster),
+                    Special::IsExplicitCluster => u32::from(self.job.explicit_cluster),
                     Special::LaneId => lane as u32,
                     Special::WarpId => index,
                     Special::NWarpId => threads.div_ceil(32),
@@ -62,11 +65,11 @@ impl Machine<'_> {
                     Special::LaneMaskLe => bit | (bit - 1),
                     Special::LaneMaskGt => !(bit | (bit - 1)),
                     Special::LaneMaskGe => !(bit - 1),
-                    Special::DynamicSharedSize => self.dynamic_shared,
-                    Special::TotalSharedSize => self.shared_bytes,
+                    Special::DynamicSharedSize => self.job.dynamic_shared,
+                    Special::TotalSharedSize => self.job.shared_bytes,
                     Special::ReservedShared { end: false } => 0,
                     Special::ReservedShared { end: true } => p.reserved_shared,
-                    Special::Workspace { .. } if !self.cooperative => 0,
+                    Special::Workspace { .. } if !self.job.cooperative => 0,
                     Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
                     Special::Workspace { high: false } => WORKSPACE as u32,
                 }
@@ -84,7 +87,7 @@ impl Machine<'_> {
 
     /// Executes a read of `%clock` or, if it is `wide`, `%clock64`. Time passes with the instructions of the warp.
     pub fn read_clock(&self, b: &BlockState, w: &mut Warp, (to, wide): (u32, bool), mask: u32) {
-        let time = self.varied.time(w.executed, (b.number, w.index));
+        let time = self.job.limits.varied.time(w.executed, (b.number, w.index));
         for l in lanes(mask) {
             if wide {
                 w.regs.r64[to as usize].0[l] = time;

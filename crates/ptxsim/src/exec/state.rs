@@ -3,30 +3,30 @@
 use super::access::Observed;
 use super::access::pattern::Pattern;
 use super::async_copy::Groups;
+use super::barrier::Barriers;
 use super::bulk::BulkCopies;
 use super::cluster::{Arrived, Cluster, Near};
 use super::divergence::Divergence;
 use super::frames::SavedFrames;
-use super::mbarrier::{Delivery, Meeting};
+use super::handing::Flags;
+use super::mbarrier::Mbarriers;
 use super::observe::copies::InFlight;
-use super::observe::cost::Issues;
-use super::observe::initialisation::Left;
+use super::observe::cost::Costs;
 use super::observe::layouts::Layouts;
+use super::print::Printed;
 use super::registers::RegisterPool;
 use super::sequence;
 use super::tensormap::MapChanges;
-use super::undefined::{Followed, Undefined};
+use super::undefined::{Traces, Undefined};
 use super::warpgroup::Warpgroup;
 use super::wgmma::AsyncProducts;
-use crate::check::global::{Clustered, GlobalShadow};
-use crate::check::order::{Handed, Inter};
+use crate::check::global::GlobalShadow;
+use crate::check::order::Inter;
 use crate::check::race::{Clock, Shadow, WARPS};
-use crate::circumstance::Circumstances;
+use crate::job::Job;
 use crate::memory::{Content, Memory, Missing};
 use crate::origins::Origins;
-use crate::parse::lines::LineId;
 use crate::program::*;
-use crate::quick::QuickMap;
 use crate::regs::{LANES, Regs};
 use crate::report::*;
 use model::{Access, AccessKind, FindingEvent};
@@ -131,25 +131,6 @@ pub struct Warp {
     pub stream: super::stream::Stream,
 }
 
-#[derive(Clone, Default)]
-pub struct Barrier {
-    pub generation: u32,
-    /// Threads that have arrived.
-    pub arrived: u32,
-    /// 0: the whole block.
-    pub expected: u32,
-    pub any: bool,
-    pub all: bool,
-    pub count: u32,
-    /// Results of the last completed generation.
-    pub result: (bool, bool, u32),
-    pub clock: Clock,
-    pub released: Clock,
-    pub inter: Inter,
-    pub inter_released: Inter,
-    pub instruction: u32,
-}
-
 pub struct BlockState {
     pub id: [u32; 3],
     /// Its number in the grid.
@@ -169,43 +150,29 @@ pub struct BlockState {
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, (Clock, Inter)>,
-    pub meetings: HashMap<u32, Meeting>,
-    pub deliveries: Vec<Delivery>,
+    pub mbarriers: Mbarriers,
     /// The local memory of its threads, one after another.
     pub local: Content<Vec<u8>>,
-    pub barriers: Vec<Barrier>,
+    pub barriers: Barriers,
     pub registers: RegisterPool,
     /// None in a kernel without `wgmma`.
     pub warpgroups: Vec<Warpgroup>,
-    pub threads: u32,
-    pub ended: u32,
 }
 
 /// State that all blocks of a launch share.
 pub struct Machine<'a> {
+    pub job: &'a Job<'a>,
     pub program: &'a Program,
     pub origins: &'a Origins,
     pub memory: &'a mut Memory,
-    pub params: &'a [u8],
-    pub grid: Clustered,
     /// The other blocks of the cluster at work; empty where blocks run alone.
     pub cluster: Cluster,
-    pub block: [u32; 3],
-    pub shared_bytes: u32,
-    pub dynamic_shared: u32,
-    pub cooperative: bool,
-    /// The launch or the kernel gives the extents of a cluster.
-    pub explicit_cluster: bool,
-    pub varied: Circumstances,
     /// Multiprocessors that the program names, where they are varied.
     pub named: Vec<u32>,
-    /// Issues and lanes are counted in `issues`.
-    pub costs: Vec<Cost>,
-    pub issues: Issues,
+    pub costs: Costs,
     pub findings: Findings,
     pub ways: super::stream::Known<'a>,
-    pub left: Left,
-    pub followed: QuickMap<LineId, Followed>,
+    pub traces: Traces,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<Pattern>>>,
@@ -215,23 +182,18 @@ pub struct Machine<'a> {
     pub hint: usize,
     /// With checks.
     pub global: Option<GlobalShadow>,
-    /// The order handed on between blocks, by address in global memory.
-    pub handed: HashMap<u64, Handed>,
+    pub flags: Flags,
     pub map_changes: MapChanges,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
     /// The first infinity and the first NaN, if the launch looks for them.
     pub arising: Option<super::arising::Arising>,
-    /// A block did what others may see at once: the order of the blocks matters.
-    pub crossed: bool,
-    pub printed: Vec<String>,
-    /// Texts that were too many.
-    pub unprinted: u64,
+    pub printed: Printed,
 }
 
 impl Machine<'_> {
     pub fn thread(&self, linear: u32) -> [u32; 3] {
-        let [x, y, _] = self.block;
+        let [x, y, _] = self.job.block;
         [linear % x, linear / x % y, linear / x / y]
     }
 
@@ -327,11 +289,11 @@ impl Machine<'_> {
 
     pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
         let p = self.program;
-        let threads = self.block.iter().product::<u32>();
+        let threads = self.job.block.iter().product::<u32>();
         let warps = threads.div_ceil(32);
         let local = threads as usize * p.local_bytes as usize;
-        let [gx, gy, _] = self.grid.grid;
-        let mut shared = Content::new(vec![0; self.shared_bytes as usize]);
+        let [gx, gy, _] = self.job.grid.grid;
+        let mut shared = Content::new(vec![0; self.job.shared_bytes as usize]);
         // The system's part begins as zeros.
         shared.cover(0, p.reserved_shared as usize);
         BlockState {
@@ -348,23 +310,13 @@ impl Machine<'_> {
             acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
             shadow: CHECKS
-                .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+                .then(|| Shadow::new(self.job.shared_bytes, p.shared_granule, warps as usize)),
             atomics: HashMap::new(),
-            meetings: HashMap::new(),
-            deliveries: Vec::new(),
+            mbarriers: Mbarriers::default(),
             local: Content::new(vec![0; local]),
             registers: RegisterPool::new(p.entry_registers, warps),
             warpgroups: self.new_warpgroups(warps as usize),
-            barriers: vec![
-                Barrier {
-                    all: true,
-                    clock: [0; WARPS],
-                    ..Barrier::default()
-                };
-                16
-            ],
-            threads,
-            ended: 0,
+            barriers: Barriers::new(threads),
         }
     }
 

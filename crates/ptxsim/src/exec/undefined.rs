@@ -17,9 +17,12 @@
 use super::state::*;
 use crate::isa::*;
 use crate::memory::{Missing, Origin, Unwritten};
+use crate::parse::lines::LineId;
+use crate::quick::QuickMap;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 use model::{Dependent, FindingEvent, MemoryPlace};
+use std::collections::BTreeMap;
 
 /// A bit for each of 32 lanes; for a predicate the lowest bit.
 type Bits = [u64; LANES];
@@ -231,11 +234,38 @@ fn try_fillings(
 
 /// The known facts on the undefined values of one source line.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Followed {
+struct Followed {
     tries: u32,
     told: bool,
     /// Stores to global memory.
-    pub left: u32,
+    left: u32,
+}
+
+/// Places in global memory that hold undefined values, by the store and the origin of the value.
+type Left = BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;
+
+/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond those read as never
+/// written.
+const MOST_LEFT: usize = 1 << 16;
+
+/// The undefined values that a launch follows.
+#[derive(Default)]
+pub struct Traces {
+    followed: QuickMap<LineId, Followed>,
+    left: Left,
+}
+
+impl Traces {
+    /// Returns true if findings depend on all blocks: a value is missing in memory until one writes it, or so many were
+    /// followed that the next ones will not be.
+    pub fn depend_on_others(&self) -> bool {
+        !self.left.is_empty() || self.followed.values().any(Followed::is_enough)
+    }
+
+    /// Removes all places in global memory that hold undefined values, and returns them.
+    pub fn take_left(&mut self) -> impl Iterator<Item = (usize, usize, At, Origin)> + use<> {
+        std::mem::take(&mut self.left).into_values().flatten()
+    }
 }
 
 /// Operations that are tried on undefined values of one line, once it is known to be at fault, and stores
@@ -244,17 +274,27 @@ const MOST_TRIES: u32 = 4_000;
 const STORES_TOLD: u32 = 500;
 
 impl Followed {
-    pub fn is_enough(&self) -> bool {
+    fn is_enough(&self) -> bool {
         self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
     }
 }
 
 impl Machine<'_> {
-    pub fn followed(&mut self, origin: Origin) -> &mut Followed {
+    /// Notes that a store by `by` leaves an undefined value in global memory.
+    pub fn note_left(&mut self, (allocation, at): (usize, usize), by: At, origin: Origin) {
+        self.followed(origin).left += 1;
+        let key = (by.instruction, origin.instruction);
+        let group = self.traces.left.entry(key).or_default();
+        if group.len() < MOST_LEFT {
+            group.push((allocation, at, by, origin));
+        }
+    }
+
+    fn followed(&mut self, origin: Origin) -> &mut Followed {
         let inst = self.program.code.get(origin.instruction as usize);
         let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
         let line = source.map(|s| s.loc).unwrap_or_default();
-        self.followed.entry(line).or_default()
+        self.traces.followed.entry(line).or_default()
     }
 
     /// Undefined bytes at a place, as they come into a register.

@@ -86,7 +86,7 @@ impl Machine<'_> {
                     self.straight::<CHECKS>(b, w, &mut now, stop)?
                 };
                 let end = now.pc + u32::from(!matches!(next, Next::Step));
-                self.issues.span(from, end, mask.count_ones());
+                self.costs.issue(from, end, mask.count_ones());
                 left -= u64::from(end - from);
                 exclusive = exclusive.saturating_sub(end - from);
                 match next {
@@ -175,7 +175,8 @@ impl Machine<'_> {
         }
         let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
         let mask = now.mask & if inst.guard & 1 == 1 { !p } else { p };
-        self.issues.without(now.pc, (now.mask & !mask).count_ones());
+        self.costs
+            .take_back_lanes(now.pc, (now.mask & !mask).count_ones());
         mask
     }
 
@@ -337,9 +338,9 @@ impl Machine<'_> {
         (mask, done): (u32, u32),
         wait: Wait,
     ) -> Next {
-        self.issues.without(now.pc, mask.count_ones());
+        self.costs.take_back_lanes(now.pc, mask.count_ones());
         if done == 0 {
-            self.issues.not_at_all(now.pc);
+            self.costs.take_back(now.pc);
         }
         w.lanes.hold(now, mask, wait);
         w.lanes.park(now, now.mask & !mask, now.pc + 1);

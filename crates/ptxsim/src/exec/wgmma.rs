@@ -183,7 +183,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
         let group = w.index / WARPS_OF_GROUP;
-        let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.threads;
+        let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.barriers.threads();
         if s.mask != ALL || !is_whole {
             let what = "wgmma by part of a warpgroup, which is four whole warps";
             return self.fault(FaultKind::Undefined, at, what);

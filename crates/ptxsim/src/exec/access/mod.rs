@@ -216,8 +216,8 @@ impl Machine<'_> {
                 }
                 (AddressSpace::Local, _) => self.in_local::<CHECKS>(b, w, transfer, &x)?,
                 (AddressSpace::Param, Transfer::Load(_)) => {
-                    self.in_window(b, w, &x, self.params.len(), AddressSpace::Param)?;
-                    transfer::deposit_all(&mut w.regs, access, self.params, at, mask);
+                    self.in_window(b, w, &x, self.job.params.len(), AddressSpace::Param)?;
+                    transfer::deposit_all(&mut w.regs, access, self.job.params, at, mask);
                 }
                 (AddressSpace::Param, _) => {
                     let what = "write to a kernel parameter";
