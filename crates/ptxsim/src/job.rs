@@ -1,18 +1,8 @@
-//! A launch that fits its kernel: where it stops, the machine that runs it, and what that leaves.
+//! A launch that fits its kernel, with its limits and the blocks that run.
 
 use crate::analysis::AnalysedProgram;
-use crate::check::global::{Clustered, GlobalShadow};
+use crate::check::global::Clustered;
 use crate::circumstance::Circumstances;
-use crate::exec::cluster::Cluster;
-use crate::exec::handing::Flags;
-use crate::exec::observe::cost::Costs;
-use crate::exec::print::Printed;
-use crate::exec::state::Machine;
-use crate::exec::stream::Known;
-use crate::exec::undefined::Traces;
-use crate::memory::Memory;
-use crate::report::{Cost, Findings};
-use std::collections::HashMap;
 
 /// Limits and options of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,75 +85,10 @@ pub struct Job<'a> {
     pub limits: Limits,
 }
 
-/// The results of a launch, or of a part of it, that has ended.
-pub struct Outcome {
-    pub costs: Vec<Cost>,
-    pub findings: Findings,
-    pub printed: Vec<String>,
-    pub arose: Vec<model::Arose>,
-}
-
 /// Returns the numbers of the clusters that run: all of the grid, or a sample with at most `sampled` blocks (but one
 /// cluster at least).
 pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
     let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
     let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());
     sample(clusters, most.max(1))
-}
-
-impl<'a> Job<'a> {
-    /// Returns the number of blocks of a cluster.
-    pub fn cluster_blocks(&self) -> u32 {
-        self.grid.cluster.iter().product()
-    }
-
-    /// `room`: bytes that checks of global memory may take.
-    pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
-    where
-        'a: 'm,
-    {
-        let code = &self.program.code;
-        memory.forget_origins();
-        Machine {
-            job: self,
-            program: self.program,
-            origins: self.program.origins(),
-            memory,
-            cluster: Cluster::default(),
-            arising: self.limits.arising.then(Default::default),
-            named: self.limits.varied.named(self.program),
-            costs: Costs::new(code.len()),
-            findings: Findings::default(),
-            ways: Known::new(self.program),
-            traces: Traces::default(),
-            instructions_left: self.limits.instructions,
-            patterns: code.iter().map(|_| None).collect(),
-            fragments: vec![None; code.len()],
-            hint: usize::MAX,
-            global: self.limits.checks.then(|| {
-                GlobalShadow::new(code.len(), room, self.grid, self.program.blocks_meet())
-            }),
-            flags: Flags::default(),
-            map_changes: HashMap::new(),
-            progress: 0,
-            printed: Printed::default(),
-        }
-    }
-}
-
-impl Machine<'_> {
-    pub fn outcome(&mut self) -> Outcome {
-        Outcome {
-            costs: self.costs.take(),
-            findings: std::mem::take(&mut self.findings),
-            printed: self.printed.take(),
-            arose: self
-                .arising
-                .take()
-                .into_iter()
-                .flatten()
-                .flatten()
-                .collect(),
-        }
-    }
 }

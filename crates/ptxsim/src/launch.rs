@@ -5,6 +5,7 @@ use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::{Clustered, Unjudged};
 use crate::check::order::FlagSide;
 use crate::doubt::withheld;
+use crate::exec::state::Machine;
 use crate::job::{Job, Limits, chosen};
 use crate::memory::Memory;
 use crate::parallel;
@@ -154,7 +155,7 @@ pub fn launch_as(
         Some((outcome, reached)) => (outcome, reached, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
-            let mut machine = job.machine(memory, room);
+            let mut machine = Machine::new(&job, memory, room);
             let chosen = chosen(grid, cluster, job.limits.sample);
             let run = if limits.checks {
                 machine.run_grid::<true>(&chosen)

@@ -10,10 +10,10 @@
 //! decided.
 
 use crate::check::global::GlobalShadow;
-use crate::exec::state::Machine;
+use crate::exec::state::{Machine, Outcome};
 use crate::isa::{AddressSpace, Order};
 use crate::isa::{MemoryAccess, Object};
-use crate::job::{Job, Outcome};
+use crate::job::Job;
 use crate::memory::{Memory, SharedBytes};
 use crate::report::{Cost, Finding, FindingKind, Findings, MAX_PRINTED};
 use crate::schedule::Share;
@@ -49,7 +49,7 @@ pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeM
     let room = memory.room_for_checks();
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
-    let clusters = job.blocks / job.cluster_blocks();
+    let clusters = job.blocks / job.grid.cluster.iter().product::<u32>();
     // The first that arises is that of the first block.
     let wanted = if job.limits.arising {
         1
@@ -137,7 +137,7 @@ fn one_thread(
     stop: &AtomicBool,
 ) -> Option<Shard> {
     let mut memory = base.clone();
-    let mut machine = job.machine(&mut memory, room);
+    let mut machine = Machine::new(job, &mut memory, room);
     let mut parts = Vec::new();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -233,18 +233,15 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::global::Clustered;
-    use crate::job::Limits;
     use crate::{Kernel, Module};
+    use crate::{check::global::Clustered, job::Limits};
 
     fn job<'a>(kernel: &'a Kernel, params: &'a [u8], blocks: u32, threads: usize) -> Job<'a> {
+        let (grid, cluster) = ([blocks, 1, 1], [1; 3]);
         Job {
             program: &kernel.program,
             params,
-            grid: Clustered {
-                grid: [blocks, 1, 1],
-                cluster: [1; 3],
-            },
+            grid: Clustered { grid, cluster },
             block: [128, 1, 1],
             explicit_cluster: false,
             blocks,

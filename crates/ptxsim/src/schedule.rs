@@ -163,7 +163,7 @@ impl Machine<'_> {
         match (spun, moved) {
             (true, _) => Ok(Share::Spun),
             (false, true) => Ok(Share::Used),
-            (false, false) => self.deadlock(),
+            (false, false) => self.deadlock(self.cluster.blocks.iter().flatten().map(|b| &**b)),
         }
     }
 
@@ -228,7 +228,7 @@ impl Machine<'_> {
                 return if self.cluster.is_at_work() {
                     Ok(Share::Waiting)
                 } else {
-                    self.deadlock_of(b)
+                    self.deadlock(std::iter::once(&*b))
                 };
             }
             if spins && polls {
@@ -238,26 +238,16 @@ impl Machine<'_> {
         Ok(Share::Used)
     }
 
-    fn deadlock_of<T>(&self, b: &BlockState) -> Run<T> {
-        let one = std::iter::once(b);
-        let (pc, thread) = first_of(b);
-        let what = format!("deadlock: {};", self.waits(one));
-        self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
-    }
-
-    /// The deadlock of all blocks of the cluster at work.
-    fn deadlock<T>(&self) -> Run<T> {
-        let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
-        let mut waiting = blocks().filter(|b| {
-            b.warps
-                .iter()
-                .flatten()
-                .any(|w| !w.lanes.waiting().is_empty())
-        });
+    /// Returns the fault of blocks in which nothing can go on.
+    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Run<T> {
+        let is_waiting = |w: &Warp| !w.lanes.waiting().is_empty();
+        let mut waiting = blocks
+            .clone()
+            .filter(|b| b.warps.iter().flatten().any(is_waiting));
         let (id, (pc, thread)) = waiting
             .next()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
-        let what = format!("deadlock: {};", self.waits(blocks()));
+        let what = format!("deadlock: {};", self.waits(blocks));
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 

@@ -15,9 +15,9 @@ use model::FindingEvent;
 #[derive(Clone, Default)]
 struct Barrier {
     generation: u32,
-    /// Threads that have arrived.
+    /// The number of threads that have arrived.
     arrived: u32,
-    /// 0: the whole block.
+    /// The number of threads that it waits for; 0 stands for the whole block.
     expected: u32,
     any: bool,
     all: bool,

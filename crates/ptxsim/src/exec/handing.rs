@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// The order that blocks hand on to one another by strong accesses to global memory.
 #[derive(Default)]
 pub struct Flags {
-    /// By address.
+    /// By the address of the flag.
     handed: HashMap<u64, Handed>,
     crossed: bool,
 }

@@ -121,16 +121,16 @@ pub struct Delivery {
     pub reduction: Option<(AtomOp, u32)>,
 }
 
-/// What the mbarriers of a block hand on, and copies that will report to them.
+/// The order that the mbarriers of a block hand on, and the copies that will report to them.
 #[derive(Default)]
 pub struct Mbarriers {
-    /// By address.
+    /// By the address of the mbarrier.
     meetings: HashMap<u32, Meeting>,
     deliveries: Vec<Delivery>,
 }
 
 impl Mbarriers {
-    /// Sends copies under way.
+    /// Adds copies that will report to an mbarrier.
     pub fn send(&mut self, delivery: Delivery) {
         self.deliveries.push(delivery);
     }
@@ -450,14 +450,6 @@ impl Machine<'_> {
             left -= usize::from(now);
             now
         })
-    }
-
-    /// Copies of some lanes of a warp, for a wait of another kind.
-    pub fn deliver_to(&mut self, b: &mut BlockState, warp: u32, mask: u32) {
-        // Too many arrivals are reported where warps wait at the mbarrier.
-        let _ = self.deliver(b, |d| {
-            d.bytes.is_none() && d.warp == warp && mask >> d.lane & 1 == 1
-        });
     }
 }
 

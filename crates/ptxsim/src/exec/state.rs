@@ -16,6 +16,7 @@ use super::observe::layouts::Layouts;
 use super::print::Printed;
 use super::registers::RegisterPool;
 use super::sequence;
+use super::stream::{Known, Stream};
 use super::tensormap::MapChanges;
 use super::undefined::{Traces, Undefined};
 use super::warpgroup::Warpgroup;
@@ -128,7 +129,7 @@ pub struct Warp {
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
     pub saved: SavedFrames,
-    pub stream: super::stream::Stream,
+    pub stream: Stream,
 }
 
 pub struct BlockState {
@@ -171,7 +172,7 @@ pub struct Machine<'a> {
     pub named: Vec<u32>,
     pub costs: Costs,
     pub findings: Findings,
-    pub ways: super::stream::Known<'a>,
+    pub ways: Known<'a>,
     pub traces: Traces,
     pub instructions_left: u64,
     /// By instruction.
@@ -191,7 +192,64 @@ pub struct Machine<'a> {
     pub printed: Printed,
 }
 
+impl<'a> Machine<'a> {
+    /// Returns a machine for the blocks of a launch. Its checks of global memory take at most `room` bytes.
+    pub fn new(job: &'a Job<'a>, memory: &'a mut Memory, room: u64) -> Self {
+        let code = &job.program.code;
+        memory.forget_origins();
+        Machine {
+            job,
+            program: job.program,
+            origins: job.program.origins(),
+            memory,
+            cluster: Cluster::default(),
+            arising: job.limits.arising.then(Default::default),
+            named: job.limits.varied.named(job.program),
+            costs: Costs::new(code.len()),
+            findings: Findings::default(),
+            ways: Known::new(job.program),
+            traces: Traces::default(),
+            instructions_left: job.limits.instructions,
+            patterns: code.iter().map(|_| None).collect(),
+            fragments: vec![None; code.len()],
+            hint: usize::MAX,
+            global: job
+                .limits
+                .checks
+                .then(|| GlobalShadow::new(code.len(), room, job.grid, job.program.blocks_meet())),
+            flags: Flags::default(),
+            map_changes: HashMap::new(),
+            progress: 0,
+            printed: Printed::default(),
+        }
+    }
+}
+
+/// The results of a launch, or of a part of it, that has ended.
+pub struct Outcome {
+    pub costs: Vec<Cost>,
+    pub findings: Findings,
+    pub printed: Vec<String>,
+    pub arose: Vec<model::Arose>,
+}
+
 impl Machine<'_> {
+    /// Takes the results out of a machine whose blocks have ended.
+    pub fn outcome(&mut self) -> Outcome {
+        Outcome {
+            costs: self.costs.take(),
+            findings: std::mem::take(&mut self.findings),
+            printed: self.printed.take(),
+            arose: self
+                .arising
+                .take()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect(),
+        }
+    }
+
     pub fn thread(&self, linear: u32) -> [u32; 3] {
         let [x, y, _] = self.job.block;
         [linear % x, linear / x % y, linear / x / y]
@@ -315,18 +373,13 @@ impl Machine<'_> {
             mbarriers: Mbarriers::default(),
             local: Content::new(vec![0; local]),
             registers: RegisterPool::new(p.entry_registers, warps),
-            warpgroups: self.new_warpgroups(warps as usize),
+            warpgroups: (0..warps as usize)
+                .step_by(4)
+                .filter(|_| !p.fragments.is_empty())
+                .map(|first| Warpgroup::new(warps as usize - first))
+                .collect(),
             barriers: Barriers::new(threads),
         }
-    }
-
-    fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
-        if self.program.fragments.is_empty() {
-            return Vec::new();
-        }
-        (0..warps.div_ceil(4))
-            .map(|group| Warpgroup::new(warps - group * 4))
-            .collect()
     }
 
     fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {
@@ -347,7 +400,7 @@ impl Machine<'_> {
             arrived: Arrived::default(),
             fenced: 0,
             saved: SavedFrames::default(),
-            stream: super::stream::Stream::new(live, self.program.entry),
+            stream: Stream::new(live, self.program.entry),
         }
     }
 }

@@ -256,8 +256,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Returns true if findings depend on all blocks: a value is missing in memory until one writes it, or so many were
-    /// followed that the next ones will not be.
+    /// Returns true if findings depend on all blocks: a value is missing in memory until one writes it, or the limit of
+    /// values that are followed is reached.
     pub fn depend_on_others(&self) -> bool {
         !self.left.is_empty() || self.followed.values().any(Followed::is_enough)
     }

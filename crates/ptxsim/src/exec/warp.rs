@@ -176,7 +176,7 @@ impl Machine<'_> {
         let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
         let mask = now.mask & if inst.guard & 1 == 1 { !p } else { p };
         self.costs
-            .take_back_lanes(now.pc, (now.mask & !mask).count_ones());
+            .take_back(now.pc, 0, (now.mask & !mask).count_ones());
         mask
     }
 
@@ -306,18 +306,8 @@ impl Machine<'_> {
                     machine.wgmma::<CHECKS>(b, w, m, s)
                 });
             }
-            Op::WgmmaFence => {
-                return self.by_warp(b, w, now, mask, |machine, _, w, _| {
-                    machine.wgmma_fence(w);
-                    Ok(())
-                });
-            }
-            Op::WgmmaCommit => {
-                return self.by_warp(b, w, now, mask, |machine, b, w, _| {
-                    machine.wgmma_commit(b, w);
-                    Ok(())
-                });
-            }
+            Op::WgmmaFence => return self.by_warp(b, w, now, mask, Self::wgmma_fence),
+            Op::WgmmaCommit => return self.by_warp(b, w, now, mask, Self::wgmma_commit),
             Op::WgmmaWait(keep) => return self.wgmma_wait(b, w, *keep, (now, mask)),
             Op::SetRegisters(change) => return self.set_registers(b, w, *change, (now, mask)),
             Op::Mma(m) => {
@@ -338,10 +328,8 @@ impl Machine<'_> {
         (mask, done): (u32, u32),
         wait: Wait,
     ) -> Next {
-        self.costs.take_back_lanes(now.pc, mask.count_ones());
-        if done == 0 {
-            self.costs.take_back(now.pc);
-        }
+        self.costs
+            .take_back(now.pc, u64::from(done == 0), mask.count_ones());
         w.lanes.hold(now, mask, wait);
         w.lanes.park(now, now.mask & !mask, now.pc + 1);
         Next::Reschedule

@@ -518,15 +518,17 @@ impl Machine<'_> {
         }
     }
 
-    pub fn wgmma_fence(&mut self, w: &mut Warp) {
+    pub fn wgmma_fence(&mut self, _: &mut BlockState, w: &mut Warp, _: Site) -> Run<()> {
         w.products.fences += 1;
+        Ok(())
     }
 
-    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
+    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp, _: Site) -> Run<()> {
         let open = std::mem::take(&mut w.products.open);
         w.products.committed.push_back(open);
         warpgroup::commit(b, w.index, std::mem::take(&mut w.products.reads));
         self.progress += 1;
+        Ok(())
     }
 
     /// Completes all but the last `keep` groups, once all warps of the warpgroup have committed as many.

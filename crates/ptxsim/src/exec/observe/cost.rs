@@ -165,7 +165,7 @@ impl Costs {
         &mut self.all[instruction as usize]
     }
 
-    /// Notes that the instructions `from..end` were issued by so many lanes.
+    /// Notes that the instructions `from..end` were issued by this number of lanes.
     #[inline(always)]
     pub fn issue(&mut self, from: u32, end: u32, lanes: u32) {
         let at = &mut self.issues[from as usize];
@@ -174,19 +174,20 @@ impl Costs {
         *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
     }
 
-    /// Takes back lanes of an issue that did not execute the instruction, because of its guard.
+    /// Takes back issues and lanes that were noted for an instruction that waits, or whose guard is false.
     #[inline(always)]
-    pub fn take_back_lanes(&mut self, instruction: u32, lanes: u32) {
+    pub fn take_back(&mut self, instruction: u32, issues: u64, lanes: u32) {
         let at = instruction as usize;
-        self.issues[at].1 = self.issues[at].1.wrapping_sub(lanes.into());
-        self.issues[at + 1].1 = self.issues[at + 1].1.wrapping_add(lanes.into());
-    }
-
-    /// Takes back one issue of the instruction.
-    pub fn take_back(&mut self, instruction: u32) {
-        let at = instruction as usize;
-        self.issues[at].0 = self.issues[at].0.wrapping_sub(1);
-        self.issues[at + 1].0 = self.issues[at + 1].0.wrapping_add(1);
+        let here = &mut self.issues[at];
+        *here = (
+            here.0.wrapping_sub(issues),
+            here.1.wrapping_sub(lanes.into()),
+        );
+        let next = &mut self.issues[at + 1];
+        *next = (
+            next.0.wrapping_add(issues),
+            next.1.wrapping_add(lanes.into()),
+        );
     }
 
     /// Removes all costs and returns them.
