@@ -1,17 +1,8 @@
-//! A launch that fits its kernel: its limits, the machine that runs it, and its results.
+//! A launch that fits its kernel, with its limits, the blocks that run, and its results.
 
 use crate::analysis::AnalysedProgram;
-use crate::check::global::{Clustered, GlobalShadow};
+use crate::check::global::Clustered;
 use crate::circumstance::Circumstances;
-use crate::exec::cluster::Cluster;
-use crate::exec::observe::cost::Issues;
-use crate::exec::observe::initialisation::Left;
-use crate::exec::state::Machine;
-use crate::exec::stream::Known;
-use crate::memory::Memory;
-use crate::quick::QuickMap;
-use crate::report::{Cost, Findings};
-use std::collections::HashMap;
 
 /// Limits and options of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +72,9 @@ pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
 pub struct Job<'a> {
     pub program: &'a AnalysedProgram,
     pub params: &'a [u8],
-    pub grid: [u32; 3],
+    /// The blocks of the grid and of a cluster, in each dimension.
+    pub grid: Clustered,
     pub block: [u32; 3],
-    /// Blocks of a cluster in each dimension.
-    pub cluster: [u32; 3],
     /// True if the launch or the kernel sets the size of a cluster.
     pub explicit_cluster: bool,
     /// Number of blocks in the grid.
@@ -95,98 +85,10 @@ pub struct Job<'a> {
     pub limits: Limits,
 }
 
-/// The results of a launch, or of a part of it, that has ended.
-pub struct Outcome {
-    pub costs: Vec<Cost>,
-    pub findings: Findings,
-    pub printed: Vec<String>,
-    pub arose: Vec<model::Arose>,
-}
-
 /// Returns the numbers of the clusters that run: all of the grid, or a sample with at most `sampled` blocks (but one
 /// cluster at least).
 pub fn chosen(grid: [u32; 3], cluster: [u32; 3], sampled: Option<u32>) -> Vec<u32> {
     let clusters = std::array::from_fn(|n| grid[n] / cluster[n]);
     let most = sampled.map_or(u32::MAX, |most| most / cluster.iter().product::<u32>());
     sample(clusters, most.max(1))
-}
-
-impl<'a> Job<'a> {
-    /// Returns the number of blocks of a cluster.
-    pub fn cluster_blocks(&self) -> u32 {
-        self.cluster.iter().product()
-    }
-
-    /// Builds a machine that runs blocks of the launch. `room` is the number of bytes that the checks of global memory
-    /// may take.
-    pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
-    where
-        'a: 'm,
-    {
-        let code = &self.program.code;
-        let grid = Clustered {
-            grid: self.grid,
-            cluster: self.cluster,
-        };
-        memory.forget_origins();
-        Machine {
-            program: self.program,
-            origins: self.program.origins(),
-            memory,
-            params: self.params,
-            grid,
-            cluster: Cluster::default(),
-            block: self.block,
-            shared_bytes: self.shared_bytes,
-            dynamic_shared: self.dynamic_shared,
-            cooperative: self.cooperative,
-            explicit_cluster: self.explicit_cluster,
-            varied: self.limits.varied,
-            arising: self.limits.arising.then(Default::default),
-            named: self.limits.varied.named(self.program),
-            costs: vec![Cost::default(); code.len()],
-            issues: Issues::new(code.len()),
-            findings: Findings::default(),
-            ways: Known::new(self.program),
-            left: Left::new(),
-            followed: QuickMap::default(),
-            instructions_left: self.limits.instructions,
-            patterns: code.iter().map(|_| None).collect(),
-            fragments: vec![None; code.len()],
-            hint: usize::MAX,
-            global: self
-                .limits
-                .checks
-                .then(|| GlobalShadow::new(code.len(), room, grid, self.program.blocks_meet())),
-            handed: HashMap::new(),
-            map_changes: HashMap::new(),
-            progress: 0,
-            crossed: false,
-            printed: Vec::new(),
-            unprinted: 0,
-        }
-    }
-}
-
-impl Machine<'_> {
-    /// Takes the results out of the machine.
-    pub fn outcome(&mut self) -> Outcome {
-        self.issues.settle(&mut self.costs);
-        if self.unprinted > 0 {
-            self.printed
-                .push(format!("... and {} more", self.unprinted));
-        }
-        Outcome {
-            costs: std::mem::take(&mut self.costs),
-            findings: std::mem::take(&mut self.findings),
-            printed: std::mem::take(&mut self.printed),
-            arose: self
-                .arising
-                .take()
-                .into_iter()
-                .flatten()
-                .flatten()
-                .collect(),
-        }
-    }
 }

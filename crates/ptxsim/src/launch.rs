@@ -1,10 +1,11 @@
 //! Runs a launch: checks that it fits the kernel, chooses how its blocks run, and builds the report.
 
-use crate::analysis::AnalysedProgram;
+use crate::Kernel;
 use crate::check::cells::MAX_INSTRUCTIONS;
-use crate::check::global::Unjudged;
+use crate::check::global::{Clustered, Unjudged};
 use crate::check::order::FlagSide;
 use crate::doubt::withheld;
+use crate::exec::state::Machine;
 use crate::job::{Job, Limits, chosen};
 use crate::memory::Memory;
 use crate::parallel;
@@ -28,16 +29,17 @@ pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
     }
 }
 
-/// Checks a launch, runs it on several threads or in turn, and builds its report. Fails if it does not fit the kernel
-/// or ends with a fault.
-pub(crate) fn launch(
-    program: &AnalysedProgram,
-    variables: &[ModuleVariable],
+/// Runs `kernel` like [`crate::launch`], and can launch it in clusters of blocks or cooperatively. All blocks of a cooperative
+/// launch are resident together, so that they may wait for each other (`grid.sync()`). A cooperative grid that is
+/// larger than an H100 holds is refused, and [`Limits::sample`] does not apply to it.
+pub fn launch_as(
+    kernel: &Kernel,
     launch: &Launch,
     params: &[u8],
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
+    let program = &kernel.program;
     let &Launch {
         grid,
         block,
@@ -129,13 +131,12 @@ pub(crate) fn launch(
     }
     #[cfg(feature = "switches")]
     crate::switch::begin(program);
-    place(variables, memory);
+    place(&kernel.variables, memory);
     let job = Job {
         program,
         params,
-        grid,
+        grid: Clustered { grid, cluster },
         block,
-        cluster,
         explicit_cluster: launch.cluster.or(program.clusters.required).is_some(),
         blocks,
         shared_bytes: limits
@@ -155,7 +156,7 @@ pub(crate) fn launch(
         Some((outcome, reached)) => (outcome, reached, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
-            let mut machine = job.machine(memory, room);
+            let mut machine = Machine::new(&job, memory, room);
             let chosen = chosen(grid, cluster, job.limits.sample);
             let run = if limits.checks {
                 machine.run_grid::<true>(&chosen)
@@ -163,8 +164,7 @@ pub(crate) fn launch(
                 machine.run_grid::<false>(&chosen)
             };
             run.map_err(|mut f| {
-                let last = machine.printed.iter().rev().take(3).rev();
-                for text in last {
+                for text in machine.printed.last(3) {
                     f.message += &format!("; printf wrote {text:?}");
                 }
                 *f

@@ -129,6 +129,7 @@ pub use circumstance::{Circumstance, Circumstances, Look};
 pub use counters::{COUNTER_MODEL, Quantity, added_quantity};
 pub use decode::LoadError;
 pub use job::{Limits, sample};
+pub use launch::launch_as;
 pub use memory::Memory;
 pub use model::Launch;
 pub use model::{Arithmetic, Counter, Doubt, LineCount, Tier, Withheld, Work};
@@ -346,18 +347,4 @@ pub fn launch(
         dynamic_shared,
     };
     launch_as(kernel, &launch, params, memory, limits)
-}
-
-/// Runs `kernel` like [`launch`], and can launch it in clusters of blocks or cooperatively. All blocks of a cooperative
-/// launch are resident together, so that they may wait for each other (`grid.sync()`). A cooperative grid that is
-/// larger than an H100 holds is refused, and [`Limits::sample`] does not apply to it.
-pub fn launch_as(
-    kernel: &Kernel,
-    launch: &Launch,
-    params: &[u8],
-    memory: &mut Memory,
-    limits: Limits,
-) -> Result<Report, Fault> {
-    let (program, variables) = (&kernel.program, &kernel.variables);
-    launch::launch(program, variables, launch, params, memory, limits)
 }

@@ -24,10 +24,10 @@
 //! find something before it goes on. Here all of a block comes before the next.
 
 use crate::check::global::GlobalShadow;
-use crate::exec::state::Machine;
+use crate::exec::state::{Machine, Outcome};
 use crate::isa::{AddressSpace, Order};
 use crate::isa::{MemoryAccess, Object};
-use crate::job::{Job, Outcome};
+use crate::job::Job;
 use crate::memory::{Memory, SharedBytes};
 use crate::report::{Cost, Finding, FindingKind, Findings, MAX_PRINTED};
 use crate::schedule::Share;
@@ -65,7 +65,7 @@ pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeM
     let room = memory.room_for_checks();
     // Each thread may write to all buffers, and then has a copy of each.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
-    let clusters = job.blocks / job.cluster_blocks();
+    let clusters = job.blocks / job.grid.cluster.iter().product::<u32>();
     // The first NaN or infinity has to be the one that arises first with the blocks in turn.
     let wanted = if job.limits.arising {
         1
@@ -154,7 +154,7 @@ fn one_thread(
     stop: &AtomicBool,
 ) -> Option<Shard> {
     let mut memory = base.clone();
-    let mut machine = job.machine(&mut memory, room);
+    let mut machine = Machine::new(job, &mut memory, room);
     let mut parts = Vec::new();
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
@@ -165,16 +165,13 @@ fn one_thread(
         for cluster in first..first.saturating_add(size).min(clusters) {
             whole_unit(&mut machine, cluster)?;
             let global = machine.global.as_mut()?;
-            // Whether a value is still missing at the end depends on all blocks, and so does the point up to which it
-            // is followed.
-            let followed = machine.followed.values().any(|f| f.is_enough());
             let unsure =
-                global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;
+                global.full || !global.unjudged.is_empty() || machine.traces.depend_on_others();
             if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }
         }
-        if machine.printed.len() >= MAX_PRINTED {
+        if machine.printed.is_full() {
             return None;
         }
         let findings = machine.findings.take();
@@ -186,10 +183,10 @@ fn one_thread(
         parts.push(BlockRange {
             number,
             findings,
-            printed: std::mem::take(&mut machine.printed),
+            printed: machine.printed.take(),
         });
     }
-    let costs = machine.outcome().costs;
+    let costs = machine.costs.take();
     let instructions = job.limits.instructions - machine.instructions_left;
     let global = machine.global.take()?;
     Some(Shard {
@@ -208,7 +205,7 @@ fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
     let (mut progress, mut spun) = (machine.progress, 0);
     loop {
         let share = machine.run_unit::<true>(&mut unit).ok()?;
-        if machine.crossed || before - machine.instructions_left > MAX_BLOCK {
+        if machine.flags.have_crossed() || before - machine.instructions_left > MAX_BLOCK {
             return None;
         }
         match share {
@@ -254,16 +251,16 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Limits;
     use crate::{Kernel, Module};
+    use crate::{check::global::Clustered, job::Limits};
 
     fn job<'a>(kernel: &'a Kernel, params: &'a [u8], blocks: u32, threads: usize) -> Job<'a> {
+        let (grid, cluster) = ([blocks, 1, 1], [1; 3]);
         Job {
             program: &kernel.program,
             params,
-            grid: [blocks, 1, 1],
+            grid: Clustered { grid, cluster },
             block: [128, 1, 1],
-            cluster: [1; 3],
             explicit_cluster: false,
             blocks,
             shared_bytes: kernel.program.shared_bytes,

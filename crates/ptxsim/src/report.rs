@@ -6,7 +6,6 @@ use crate::program::Program;
 use crate::quick::QuickMap;
 use model::{Arose, Counter, Withheld};
 pub use model::{Finding, FindingKind, Place};
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,15 +67,11 @@ impl At {
 
 /// A sort of findings: kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
-/// The key of a group of findings: kind and source lines.
-type Lines = (FindingKind, Vec<Place>);
-
 /// Groups findings by kind and source lines. Code that was unrolled or inlined several times has many instructions of
 /// one line, and they are one group.
 #[derive(Debug, Default)]
 pub struct Findings {
     groups: Vec<Finding>,
-    of_lines: HashMap<Lines, usize>,
     /// The group of a finding by its instructions, which is looked up for every occurrence.
     of_sort: QuickMap<Sort, usize>,
     /// The sort that was looked up last: if one of a warp's lanes races, the others mostly do, too.
@@ -100,41 +95,36 @@ impl Findings {
         group.map(|g| g.times += times).is_some()
     }
 
-    /// Counts in the group of these places, and returns whether there is one.
-    pub fn count_at(&mut self, sort: Sort, places: &[Place]) -> bool {
-        let known = self.of_lines.get(&(sort.0, places.to_vec())).copied();
-        if let Some(at) = known {
-            self.of_sort.insert(sort, at);
-        }
-        known.is_some() && self.count(sort, 1)
+    /// Counts `times` occurrences in the group of this kind and these places, and returns whether there is one.
+    /// Occurrences of `sort` are counted in it from now on without a look at the places.
+    pub fn count_at(
+        &mut self,
+        sort: Option<Sort>,
+        (kind, places): (FindingKind, &[Place]),
+        times: u64,
+    ) -> bool {
+        let is_here = |group: &Finding| group.kind == kind && group.places == places;
+        let Some(at) = self.groups.iter().position(is_here) else {
+            return false;
+        };
+        self.groups[at].times += times;
+        self.of_sort.extend(sort.map(|sort| (sort, at)));
+        true
     }
 
-    /// Adds a finding, and remembers its group for these instructions.
-    pub fn tell(&mut self, sort: Sort, finding: Finding) {
-        let at = self.add(finding);
-        self.of_sort.insert(sort, at);
-    }
-
-    /// Adds to the group of the finding, or begins it.
-    fn add(&mut self, finding: Finding) -> usize {
-        let groups = &mut self.groups;
-        let lines = (finding.kind, finding.places.clone());
-        match self.of_lines.entry(lines) {
-            Entry::Occupied(known) => {
-                groups[*known.get()].times += finding.times;
-                *known.get()
-            }
-            Entry::Vacant(new) => {
-                groups.push(finding);
-                *new.insert(groups.len() - 1)
-            }
-        }
+    /// Begins a group with its first finding.
+    pub fn begin(&mut self, sort: Option<Sort>, finding: Finding) {
+        let at = self.groups.len();
+        self.groups.push(finding);
+        self.of_sort.extend(sort.map(|sort| (sort, at)));
     }
 
     /// Adds findings that were made later.
     pub fn join(&mut self, later: Vec<Finding>) {
         for finding in later {
-            self.add(finding);
+            if !self.count_at(None, (finding.kind, &finding.places), finding.times) {
+                self.begin(None, finding);
+            }
         }
     }
 

@@ -10,10 +10,9 @@
 //! livelock. A launch that changes its state for ever ends when its budget of instructions is spent.
 
 use crate::exec::cluster::Cluster;
-use crate::exec::mbarrier::{has_turned, lacks};
+use crate::exec::mbarrier::lacks;
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
-use crate::exec::warpgroup::has_committed;
 use crate::report::*;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};
@@ -121,8 +120,8 @@ impl Machine<'_> {
     /// Builds the unit with this number. A cluster of one block is a plain block if the program uses nothing of
     /// clusters.
     pub fn unit<const CHECKS: bool>(&self, n: u32) -> Unit {
-        if self.grid.cluster == [1; 3] && !self.program.uses_clusters {
-            Unit::Block(Box::new(self.new_block::<CHECKS>(self.grid.place(n))))
+        if self.job.grid.cluster == [1; 3] && !self.program.uses_clusters {
+            Unit::Block(Box::new(self.new_block::<CHECKS>(self.job.grid.place(n))))
         } else {
             Unit::Cluster(Box::new(self.new_cluster::<CHECKS>(n)))
         }
@@ -170,7 +169,7 @@ impl Machine<'_> {
         match (spun, moved) {
             (true, _) => Ok(Share::Spun),
             (false, true) => Ok(Share::Used),
-            (false, false) => self.deadlock(),
+            (false, false) => self.deadlock(self.cluster.blocks.iter().flatten().map(|b| &**b)),
         }
     }
 
@@ -178,15 +177,15 @@ impl Machine<'_> {
     /// of their registers and memory. All units of a cooperative launch are resident: an earlier check refused a grid
     /// that does not fit a GPU.
     fn resident(&self) -> usize {
-        if self.cooperative {
+        if self.job.cooperative {
             return usize::MAX;
         }
-        let of_cluster = self.grid.cluster.iter().product::<u32>() as usize;
+        let of_cluster = self.job.grid.cluster.iter().product::<u32>() as usize;
         let [_, r32, r64] = self.program.registers.map(u64::from);
-        let threads = u64::from(self.block.iter().product::<u32>());
+        let threads = u64::from(self.job.block.iter().product::<u32>());
         let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
             + threads * u64::from(self.program.local_bytes)
-            + u64::from(self.shared_bytes) * 16;
+            + u64::from(self.job.shared_bytes) * 16;
         let blocks = ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize;
         (blocks / of_cluster).max(1)
     }
@@ -203,7 +202,7 @@ impl Machine<'_> {
                 };
                 self.leave_barriers(b, &mut w);
                 let before = w.executed;
-                w.polls = 0;
+                w.begin_turn();
                 let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
                 // Steps of instructions without a wait count; a warp that only looked does not.
                 let used = w.executed - before;
@@ -216,9 +215,7 @@ impl Machine<'_> {
                 turn?;
                 if ends {
                     ended += 1;
-                    for id in 0..b.barriers.len() {
-                        self.complete_barrier(b, id);
-                    }
+                    self.complete_barriers(b);
                 }
             }
             if ended == b.warps.len() {
@@ -230,24 +227,15 @@ impl Machine<'_> {
             }
             let woken = (0..b.warps.len()).any(|i| {
                 b.warps[i].as_ref().is_some_and(|w| {
-                    w.groups.iter().any(|g| match g.wait {
-                        Wait::Barrier { id, generation } => {
-                            b.barriers[id as usize].generation != generation
-                        }
-                        Wait::Cluster { generation } => self.cluster.has_met(generation),
-                        Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
-                        Wait::Registers { count } => b.registers.suffices(w.index, count),
-                        Wait::Products { count } => has_committed(b, w.index, count),
-                        Wait::Sync => false,
-                        Wait::Ready => true,
-                    })
+                    let mut groups = w.lanes.waiting().iter();
+                    groups.any(|group| self.has_ended(b, w.index, group.wait()))
                 })
             });
             if !moved && !woken {
                 return if self.cluster.is_at_work() {
                     Ok(Share::Waiting)
                 } else {
-                    self.deadlock_of(b)
+                    self.deadlock(std::iter::once(&*b))
                 };
             }
             if spins && polls {
@@ -257,23 +245,16 @@ impl Machine<'_> {
         Ok(Share::Used)
     }
 
-    /// Fails with the deadlock of a block whose warps all wait for one another.
-    fn deadlock_of<T>(&self, b: &BlockState) -> Run<T> {
-        let one = std::iter::once(b);
-        let (pc, thread) = first_of(b);
-        let what = format!("deadlock: {};", self.waits(one));
-        self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
-    }
-
-    /// Fails with the deadlock of all blocks of the cluster at work.
-    fn deadlock<T>(&self) -> Run<T> {
-        let blocks = || self.cluster.blocks.iter().flatten().map(|b| &**b);
-        let mut waiting =
-            blocks().filter(|b| b.warps.iter().flatten().any(|w| !w.groups.is_empty()));
+    /// Returns the fault of blocks in which nothing can go on.
+    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Run<T> {
+        let is_waiting = |w: &Warp| !w.lanes.waiting().is_empty();
+        let mut waiting = blocks
+            .clone()
+            .filter(|b| b.warps.iter().flatten().any(is_waiting));
         let (id, (pc, thread)) = waiting
             .next()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
-        let what = format!("deadlock: {};", self.waits(blocks()));
+        let what = format!("deadlock: {};", self.waits(blocks));
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 
@@ -306,8 +287,8 @@ impl Machine<'_> {
         let mut places: Vec<(String, String, u32)> = Vec::new();
         for b in blocks {
             for w in b.warps.iter().flatten() {
-                for g in &w.groups {
-                    let what = match g.wait {
+                for g in w.lanes.waiting() {
+                    let what = match g.wait() {
                         Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
                         Wait::Sync => {
                             "wait for the other members of a warp-wide instruction".into()
@@ -327,13 +308,14 @@ impl Machine<'_> {
                         }
                         Wait::Ready => "are".into(),
                     };
-                    let place = format!("{what} at {}", self.own_line(g.pc));
+                    let place = format!("{what} at {}", self.own_line(g.pc()));
                     let here = places.iter_mut().find(|(known, ..)| *known == place);
                     if let Some((.., more)) = here {
                         *more += 1;
                         continue;
                     }
-                    let first = format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask);
+                    let first =
+                        format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask());
                     places.push((place, first, 0));
                 }
             }
@@ -373,9 +355,10 @@ impl Machine<'_> {
 /// Returns the instruction and the thread of the first lanes that have not ended.
 fn first_of(b: &BlockState) -> (u32, u32) {
     let group = |w: &Warp| {
-        w.groups
+        w.lanes
+            .waiting()
             .first()
-            .map(|g| (g.pc, w.first_thread + g.mask.trailing_zeros()))
+            .map(|g| (g.pc(), w.first_thread() + g.mask().trailing_zeros()))
     };
     b.warps.iter().flatten().find_map(group).unwrap_or((0, 0))
 }
@@ -385,8 +368,8 @@ fn state_of(units: &VecDeque<Unit>) -> u64 {
     let mut h = DefaultHasher::new();
     let blocks = units.iter().flat_map(Unit::blocks);
     for w in blocks.flat_map(|b| b.warps.iter().flatten()) {
-        for g in &w.groups {
-            (g.pc, g.mask, &g.stack).hash(&mut h);
+        for g in w.lanes.waiting() {
+            (g.pc(), g.mask(), g.stack()).hash(&mut h);
         }
         w.regs.pred.hash(&mut h);
         w.regs.r32.iter().for_each(|r| r.0.hash(&mut h));

@@ -193,7 +193,20 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         .iter()
         .chain(&follows)
         .find_map(|place| FileLine::from_declared(record, place.declared.as_deref()?));
-    let mut frame = frame(problem);
+    let mut frame = match &problem.cause {
+        ProblemCause::Findings { findings, .. } => {
+            findings.first().map_or_else(Frame::default, frame_finding)
+        }
+        ProblemCause::Arguments(all) => Frame {
+            lines: all.iter().filter_map(frame_argument).collect(),
+            between: None,
+        },
+        ProblemCause::Verdict(reason) => Frame {
+            lines: frame_fault(reason).into_iter().collect(),
+            between: None,
+        },
+        ProblemCause::Loosened => Frame::default(),
+    };
     if frame.lines.is_empty() {
         frame.lines = counted_lines(&rows);
     }
@@ -287,23 +300,6 @@ fn short(record: &Record, subjects: &[&Subject]) -> String {
     let rest = rest.iter().map(|id| format!("@{}", id.shape));
     let all = std::iter::once(first.to_string()).chain(rest);
     all.collect::<Vec<_>>().join(", ")
-}
-
-fn frame(problem: &Problem) -> Frame {
-    match &problem.cause {
-        ProblemCause::Findings { findings, .. } => {
-            findings.first().map_or_else(Frame::default, frame_finding)
-        }
-        ProblemCause::Arguments(all) => Frame {
-            lines: all.iter().filter_map(frame_argument).collect(),
-            between: None,
-        },
-        ProblemCause::Verdict(reason) => Frame {
-            lines: frame_fault(reason).into_iter().collect(),
-            between: None,
-        },
-        ProblemCause::Loosened => Frame::default(),
-    }
 }
 
 /// Returns the lines that count most of what rose, each once: `global_load_sectors 4000`.

@@ -55,7 +55,8 @@ pub(super) fn group(view: View, verdicts: &[Verdict]) -> Vec<Problem> {
 
     drafts.take_loosened(&mut open);
     for case in &view.plan().cases {
-        drafts.take_causes_of(view, &case.id, &mut open);
+        drafts.take_mistyped(view, &case.id, &mut open);
+        drafts.take_findings(view, &case.id, &mut open);
     }
     drafts.take_wrong_values(&mut open);
     for at in open {
@@ -167,6 +168,19 @@ fn is_wrong_value(verdict: &Verdict) -> bool {
     verdict.outcome == Outcome::Fail && is_about_values && has_value
 }
 
+/// Returns true if a verdict failed because of findings of the simulator.
+fn is_finding(verdict: &Verdict) -> bool {
+    let is_found = matches!(
+        reason_of(verdict),
+        Reason::Findings { .. } | Reason::NewHazards { .. }
+    );
+    verdict.outcome == Outcome::Fail && is_found
+}
+
+fn is_of_case(verdict: &Verdict, id: &CaseId) -> bool {
+    matches!(&verdict.subject, Subject::Case(of) if of == id)
+}
+
 /// Ranks the wrong values of a case: the lowest explains the others. An element that nobody writes is not finite, and
 /// an element that is not finite makes the error NaN.
 fn depth(reason: &Reason) -> u8 {
@@ -270,75 +284,57 @@ impl Drafts<'_> {
         }
     }
 
-    /// Takes the verdicts of a case that has a cause for its other failures: arguments that do not fit, or findings of
-    /// the simulator.
-    fn take_causes_of(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
-        let is_of_case =
-            |verdict: &Verdict| matches!(&verdict.subject, Subject::Case(of) if of == id);
-        let is_finding = |verdict: &Verdict| {
-            let is_found = matches!(
-                reason_of(verdict),
-                Reason::Findings { .. } | Reason::NewHazards { .. }
-            );
-            verdict.outcome == Outcome::Fail && is_found && is_of_case(verdict)
-        };
-        let is_broken = |verdict: &Verdict| {
-            verdict.outcome == Outcome::Fail && matches!(reason_of(verdict), Reason::Fault(_))
-        };
-        let is_wrong = |verdict: &Verdict| is_of_case(verdict) && is_wrong_value(verdict);
-        let has = |open: &[usize], what: &dyn Fn(&Verdict) -> bool| {
-            open.iter().filter_map(|at| self.verdict(*at)).any(what)
-        };
+    /// Takes the verdicts of a case whose arguments do not fit, if that can explain them.
+    fn take_mistyped(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
         let mistyped = mistyped(view, id);
-        let is_due_to_arguments = |verdict: &Verdict| {
-            let is_input = matches!(
-                reason_of(verdict),
-                Reason::InputWritten { .. } | Reason::WroteOutside { .. }
-            );
-            is_of_case(verdict)
-                && (is_wrong(verdict) || is_finding(verdict) || is_broken(verdict) || is_input)
-        };
-        if !mistyped.is_empty() && has(open, &is_due_to_arguments) {
-            let found = take(open, |at| self.verdict(at).is_some_and(is_due_to_arguments));
-            let cause = ProblemCause::Arguments(mistyped.to_vec());
-            self.join(Rank::Arguments, cause, &[], &found, |problem| {
-                likeness::are_same_arguments(&problem.cause, mistyped)
-            });
+        if mistyped.is_empty() {
             return;
         }
-        if !has(open, &is_finding) {
+        let is_due_to_arguments = |verdict: &Verdict| {
+            let is_due = match reason_of(verdict) {
+                Reason::InputWritten { .. } | Reason::WroteOutside { .. } => true,
+                Reason::Fault(_) => verdict.outcome == Outcome::Fail,
+                _ => is_wrong_value(verdict) || is_finding(verdict),
+            };
+            is_due && is_of_case(verdict, id)
+        };
+        let found = take(open, |at| self.verdict(at).is_some_and(is_due_to_arguments));
+        let cause = ProblemCause::Arguments(mistyped.to_vec());
+        self.join(Rank::Arguments, cause, &[], &found, |problem| {
+            likeness::are_same_arguments(&problem.cause, mistyped)
+        });
+    }
+
+    /// Makes a problem of each suspect among the findings of a case. The wrong values of the case follow from the first
+    /// suspect that can change values.
+    fn take_findings(&mut self, view: View, id: &CaseId, open: &mut Vec<usize>) {
+        let own = take(open, |at| {
+            self.verdict(at)
+                .is_some_and(|verdict| is_of_case(verdict, id) && is_finding(verdict))
+        });
+        if own.is_empty() {
             return;
         }
         let suspects = findings::suspects(view, id);
-        let own = take(open, |at| self.verdict(at).is_some_and(is_finding));
-        // Leaked memory explains no wrong value.
-        let explains = suspects.iter().position(Suspect::can_change_values);
-        let follows = match explains {
-            Some(_) => take(open, |at| self.verdict(at).is_some_and(is_wrong)),
-            None => Vec::new(),
-        };
-        self.join_suspects(&suspects, explains, &own, &follows);
-    }
-
-    /// Makes a problem of each suspect. The verdicts that follow go to the suspect number `with`.
-    fn join_suspects(
-        &mut self,
-        suspects: &[Suspect],
-        with: Option<usize>,
-        own: &[usize],
-        follows: &[usize],
-    ) {
         if suspects.is_empty() {
             own.iter().for_each(|at| self.add_alone(*at));
-            return;
         }
+        // Leaked memory explains no wrong value.
+        let explains = suspects.iter().position(Suspect::can_change_values);
         for (at, suspect) in suspects.iter().enumerate() {
             let cause = ProblemCause::Findings {
                 seed: suspect.seed,
                 findings: suspect.findings.iter().copied().cloned().collect(),
             };
-            let follows = if with == Some(at) { follows } else { &[] };
-            self.join(Rank::Findings, cause, own, follows, |problem| {
+            let follows = if explains == Some(at) {
+                take(open, |at| {
+                    self.verdict(at)
+                        .is_some_and(|verdict| is_of_case(verdict, id) && is_wrong_value(verdict))
+                })
+            } else {
+                Vec::new()
+            };
+            self.join(Rank::Findings, cause, &own, &follows, |problem| {
                 suspect.is_same(&problem.cause)
             });
         }

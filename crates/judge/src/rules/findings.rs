@@ -29,45 +29,36 @@ pub enum FindingStanding {
 impl<'a> View<'_, 'a> {
     /// Returns all findings of a case, over every seed and architecture, each once.
     pub fn findings(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
+        let subject = Subject::Case(id.clone());
         let mut all: Vec<SeenFinding> = Vec::new();
         for view in self.distinct_ptx(id) {
-            for one in view.findings_of_one(id) {
-                let mut known = all.iter_mut();
-                match known.find(|known_finding| is_same(known_finding.finding, one.finding)) {
-                    Some(known) => known.standing = known.standing.min(one.standing),
-                    None => all.push(one),
+            let (new, _) = hazards::new_since_base(view, id);
+            let is_new = |finding: &Finding| {
+                new.iter()
+                    .flat_map(|(_, findings)| findings)
+                    .any(|new_finding| std::ptr::eq(*new_finding, finding))
+            };
+            for (seed, facts) in view.simulations(id) {
+                for finding in &facts.findings {
+                    let standing = if is_accepted(view, &subject, finding) {
+                        FindingStanding::Accepted
+                    } else if hazards::is_note(view, finding) && !is_new(finding) {
+                        FindingStanding::Noted
+                    } else {
+                        FindingStanding::Broken
+                    };
+                    match all.iter_mut().find(|known| is_same(known.finding, finding)) {
+                        Some(known) => known.standing = known.standing.min(standing),
+                        None => all.push(SeenFinding {
+                            seed,
+                            finding,
+                            standing,
+                        }),
+                    }
                 }
             }
         }
         all
-    }
-
-    fn findings_of_one(self, id: &CaseId) -> Vec<SeenFinding<'a>> {
-        let subject = Subject::Case(id.clone());
-        let (new, _) = hazards::new_since_base(self, id);
-        let is_new = |finding: &Finding| {
-            new.iter()
-                .flat_map(|(_, findings)| findings)
-                .any(|known_finding| std::ptr::eq(*known_finding, finding))
-        };
-        let standing = |finding: &Finding| {
-            if is_accepted(self, &subject, finding) {
-                FindingStanding::Accepted
-            } else if hazards::is_note(self, finding) && !is_new(finding) {
-                FindingStanding::Noted
-            } else {
-                FindingStanding::Broken
-            }
-        };
-        self.simulations(id)
-            .into_iter()
-            .flat_map(|(seed, facts)| facts.findings.iter().map(move |finding| (seed, finding)))
-            .map(|(seed, finding)| SeenFinding {
-                seed,
-                finding,
-                standing: standing(finding),
-            })
-            .collect()
     }
 }
 

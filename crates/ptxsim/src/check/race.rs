@@ -176,43 +176,6 @@ impl Shadow {
     }
 
     #[inline(always)]
-    fn race(
-        clock: &WarpClock,
-        who: Who,
-        strength: Strength,
-        seen: Seen,
-        write: bool,
-    ) -> Option<Past> {
-        let lanes = Self::unordered(clock, who, seen);
-        if lanes == 0 {
-            return None;
-        }
-        let (warp, other) = (seen.mark.warp(), seen.mark.strength());
-        let is_volatile = warp == who.warp && strength.counts_on_step(other);
-        if strength.excuses(other) && !is_volatile {
-            return None;
-        }
-        Some(Past {
-            instruction: seen.mark.instruction(),
-            warp: warp as u8,
-            lane: lanes.trailing_zeros() as u8,
-            was_write: write,
-            lanes,
-            epoch: seen.epoch,
-            several: seen.mark.several(),
-            is_volatile,
-        })
-    }
-
-    /// Picks which of two races of an access to report: the later one, unless only that one is a mere hazard.
-    fn graver(new: Option<Past>, old: Option<Past>, grave: impl Fn(&Past) -> bool) -> Option<Past> {
-        match (new, old) {
-            (Some(new), Some(old)) if grave(&old) && !grave(&new) => Some(old),
-            (new, old) => new.or(old),
-        }
-    }
-
-    #[inline(always)]
     fn places(&self, offset: u32, bytes: u32) -> std::ops::RangeInclusive<usize> {
         let last = (offset + bytes - 1) >> self.shift;
         (offset >> self.shift) as usize..=last as usize
@@ -228,53 +191,55 @@ impl Shadow {
         }
     }
 
-    /// `grave`: what to tell of first, where there is more than one.
-    pub fn read(
+    /// Notes an access, and returns a race with an earlier one. A write is by `writers`, all lanes that write the same value
+    /// there at once, `who` among them. If there are several races, the last is returned, unless only an earlier one is
+    /// `grave`.
+    pub fn access(
         &mut self,
-        offset: u32,
-        bytes: u32,
+        (offset, bytes): (u32, u32),
         who: Who,
         strength: Strength,
+        writers: Option<u32>,
         grave: impl Fn(&Past) -> bool,
     ) -> Option<Past> {
-        let mut race = None;
+        let mut race: Option<Past> = None;
         let clock = &self.warps[who.warp as usize];
-        let present = Self::present(clock, who, 1 << who.lane, strength);
+        let present = Self::present(clock, who, writers.unwrap_or(1 << who.lane), strength);
         for place in self.places(offset, bytes) {
             let written = self.cells.written(place);
+            let reads = writers.map(|_| self.cells.read(place));
             // Who wrote the same as others reads its own value.
-            let own = written.mark.warp() == who.warp && written.lanes >> who.lane & 1 == 1;
-            if !own {
-                let new = Self::race(clock, who, strength, written, true);
-                race = Self::graver(new, race, &grave);
+            let is_own = writers.is_none()
+                && written.mark.warp() == who.warp
+                && written.lanes >> who.lane & 1 == 1;
+            let writes = (!is_own).then_some((written, true)).into_iter();
+            let reads = reads.into_iter().flatten().map(|read| (read, false));
+            for (seen, was_write) in writes.chain(reads) {
+                let lanes = Self::unordered(clock, who, seen);
+                let (warp, other) = (seen.mark.warp(), seen.mark.strength());
+                let is_volatile = warp == who.warp && strength.counts_on_step(other);
+                if lanes == 0 || strength.excuses(other) && !is_volatile {
+                    continue;
+                }
+                let new = Past {
+                    instruction: seen.mark.instruction(),
+                    warp: warp as u8,
+                    lane: lanes.trailing_zeros() as u8,
+                    was_write,
+                    lanes,
+                    epoch: seen.epoch,
+                    several: seen.mark.several(),
+                    is_volatile,
+                };
+                if race.is_none_or(|old| grave(&new) || !grave(&old)) {
+                    race = Some(new);
+                }
             }
-            self.cells.note_read(place, present);
-        }
-        race
-    }
-
-    /// `together`: all lanes that write the same value there at once, `who` among them.
-    pub fn write(
-        &mut self,
-        offset: u32,
-        bytes: u32,
-        who: Who,
-        strength: Strength,
-        together: u32,
-        grave: impl Fn(&Past) -> bool,
-    ) -> Option<Past> {
-        let mut race = None;
-        let clock = &self.warps[who.warp as usize];
-        let present = Self::present(clock, who, together, strength);
-        for place in self.places(offset, bytes) {
-            let written = self.cells.written(place);
-            let new = Self::race(clock, who, strength, written, true);
-            race = Self::graver(new, race, &grave);
-            for read in self.cells.read(place) {
-                let new = Self::race(clock, who, strength, read, false);
-                race = Self::graver(new, race, &grave);
+            if writers.is_some() {
+                self.cells.note_write(place, present);
+            } else {
+                self.cells.note_read(place, present);
             }
-            self.cells.note_write(place, present);
         }
         race
     }
@@ -298,7 +263,7 @@ impl Shadow {
         seen.epoch <= clock.full || seen.lanes == lanes && lanes.is_power_of_two()
     }
 
-    /// Weak accesses by lanes of a warp, as [`Shadow::read`] or [`Shadow::write`] for each lane; `base`
+    /// Weak accesses by lanes of a warp, as [`Shadow::access`] for each lane; `base`
     /// is the lowest address. [`Plain::No`] where one of them may race in a way that is not `told`: the
     /// same accesses have to go through those, and what was noted here does no harm. For writes, no place
     /// has two lanes.
@@ -568,11 +533,11 @@ mod tests {
     }
 
     fn read(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
-        s.read(at, 4, who, strength, |_| true)
+        s.access((at, 4), who, strength, None, |_| true)
     }
 
     fn write(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
-        s.write(at, 4, who, strength, 1 << who.lane, |_| true)
+        s.access((at, 4), who, strength, Some(1 << who.lane), |_| true)
     }
 
     fn barrier(s: &mut Shadow) {
@@ -608,8 +573,8 @@ mod tests {
     #[test]
     fn neighbours_within_a_granule_only() {
         let mut s = Shadow::new(64, 2, 2);
-        assert_eq!(s.write(0, 2, who(0, 0), Weak, 1 << 0, |_| true), None);
-        assert_eq!(s.write(2, 2, who(1, 0), Weak, 1 << 0, |_| true), None);
+        let mut write = |at, warp| s.access((at, 2), who(warp, 0), Weak, Some(1), |_| true);
+        assert_eq!((write(0, 0), write(2, 1)), (None, None));
         assert!(read(&mut s, 0, who(1, 0), Weak).is_some());
     }
 
@@ -643,7 +608,7 @@ mod tests {
             write(&mut s, 0, who(0, 3), Weak);
             read(&mut s, 0, who(0, 4), Weak);
             let grave = |past: &Past| past.was_write == grave_is_write;
-            let told = s.write(0, 4, who(0, 5), Weak, 1 << 5, grave);
+            let told = s.access((0, 4), who(0, 5), Weak, Some(1 << 5), grave);
             assert_eq!(told.map(|past| past.was_write), Some(expected));
         }
     }

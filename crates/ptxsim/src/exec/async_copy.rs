@@ -122,6 +122,11 @@ impl Machine<'_> {
 
     /// Completes, for each lane, all but its last `keep` groups.
     pub fn cp_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32, mask: u32) {
+        // Copies that report to an mbarrier come in, too. Too many arrivals are reported where warps wait at it.
+        let warp = w.index;
+        let _ = self.deliver(b, |d| {
+            d.bytes.is_none() && d.warp == warp && mask >> d.lane & 1 == 1
+        });
         for copy in w.copies.take_older(keep, mask) {
             b.land(w.index, &copy);
         }

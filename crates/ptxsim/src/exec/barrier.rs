@@ -1,12 +1,66 @@
 //! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
 
+use super::divergence::Current;
+use super::mbarrier::has_turned;
 use super::state::*;
-use super::warp::{Current, Next, leave_others};
+use super::warp::Next;
 use super::warpgroup::has_committed;
+use crate::check::order::Inter;
+use crate::check::race::Clock;
 use crate::isa::*;
-use crate::regs::{LANES, lanes};
+use crate::regs::lanes;
 use crate::report::*;
 use model::FindingEvent;
+
+#[derive(Clone, Default)]
+struct Barrier {
+    generation: u32,
+    /// The number of threads that have arrived.
+    arrived: u32,
+    /// The number of threads that it waits for; 0 stands for the whole block.
+    expected: u32,
+    any: bool,
+    all: bool,
+    count: u32,
+    /// Results of the last completed generation.
+    result: (bool, bool, u32),
+    clock: Clock,
+    released: Clock,
+    inter: Inter,
+    inter_released: Inter,
+    instruction: u32,
+}
+
+/// The barriers of a block, and the threads that arrive at them.
+pub struct Barriers {
+    all: [Barrier; 16],
+    threads: u32,
+    ended: u32,
+}
+
+impl Barriers {
+    pub fn new(threads: u32) -> Self {
+        let barrier = || Barrier {
+            all: true,
+            ..Barrier::default()
+        };
+        Self {
+            all: std::array::from_fn(|_| barrier()),
+            threads,
+            ended: 0,
+        }
+    }
+
+    /// Returns the number of threads that the block began with.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Notes that threads have ended, for which no barrier of the whole block waits any more.
+    pub fn leave(&mut self, threads: u32) {
+        self.ended += threads;
+    }
+}
 
 impl Machine<'_> {
     /// Makes the lanes that arrive at a barrier those at work; false where they wait for the rest of the warp.
@@ -20,10 +74,9 @@ impl Machine<'_> {
     ) -> Run<bool> {
         if aligned {
             // The whole warp arrives as one (PTX ISA 9.7.13.1).
-            let members = [w.live; LANES];
-            return Ok(self.gather(b, w, now, mask, &members)?.is_some());
+            return Ok(self.gather_warp(b, w, now, mask)?.is_some());
         }
-        leave_others(w, now, mask);
+        w.lanes.leave_others(now, mask);
         Ok(true)
     }
 
@@ -36,6 +89,9 @@ impl Machine<'_> {
         (kind, aligned): (BarrierKind, bool),
         o: &[u32; 6],
     ) -> Run<Next> {
+        if kind != BarrierKind::Arrive {
+            w.stream.meet(now.pc);
+        }
         if !self.arrives(b, w, now, mask, aligned)? {
             return Ok(Next::Reschedule);
         }
@@ -53,7 +109,7 @@ impl Machine<'_> {
             kind,
             BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
         );
-        let bar = &mut b.barriers[id as usize];
+        let bar = &mut b.barriers.all[id as usize];
         let fresh = bar.arrived == 0;
         if !fresh && bar.expected != count {
             let what = format!(
@@ -87,16 +143,24 @@ impl Machine<'_> {
         }
         // The group stands behind the barrier and waits for its end; what a waiter takes over
         // is taken when it is woken.
-        w.groups
-            .push(now.group(now.mask, Wait::Barrier { id, generation }));
+        w.lanes
+            .hold(now, now.mask, Wait::Barrier { id, generation });
         self.leave_barriers(b, w);
         Ok(Next::Reschedule)
     }
 
+    /// Ends barriers for which enough threads have arrived now that others have ended.
+    pub fn complete_barriers(&mut self, b: &mut BlockState) {
+        for id in 0..b.barriers.all.len() {
+            self.complete_barrier(b, id);
+        }
+    }
+
     /// Ends a barrier for which enough threads have arrived.
-    pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
-        let running = b.threads - b.ended;
-        let bar = &mut b.barriers[id];
+    fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
+        let Barriers { threads, ended, .. } = b.barriers;
+        let running = threads - ended;
+        let bar = &mut b.barriers.all[id];
         let needed = if bar.expected == 0 {
             running
         } else {
@@ -105,7 +169,7 @@ impl Machine<'_> {
         if bar.arrived == 0 || bar.arrived < needed {
             return;
         }
-        let by_part = bar.expected == 0 && b.ended > 0;
+        let by_part = bar.expected == 0 && ended > 0;
         let instruction = bar.instruction;
         bar.result = (bar.any, bar.all, bar.count);
         bar.released = bar.clock;
@@ -116,59 +180,62 @@ impl Machine<'_> {
         if by_part {
             let at = At::thread(b.id, 0, instruction);
             self.find(FindingKind::BarrierByPart, at, None, |_| {
-                let (id, passed, all) = (id as u32, running, b.threads);
+                let (id, passed, all) = (id as u32, running, threads);
                 FindingEvent::PartialBarrier { id, passed, all }
             });
         }
     }
 
+    /// Returns true if what lanes of a warp wait for has happened. Members of a `.sync` instruction are brought together by
+    /// the last of them.
+    pub fn has_ended(&self, b: &BlockState, warp: u32, wait: Wait) -> bool {
+        match wait {
+            Wait::Barrier { id, generation } => {
+                b.barriers.all[id as usize].generation != generation
+            }
+            Wait::Cluster { generation } => self.cluster.has_met(generation),
+            Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
+            Wait::Registers { count } => b.registers.suffices(warp, count),
+            Wait::Products { count } => has_committed(b, warp, count),
+            Wait::Sync => false,
+            Wait::Ready => true,
+        }
+    }
+
     /// Moves groups whose barrier has ended past it, with what the barrier brings.
     pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
-        for g in &mut w.groups {
-            let (id, generation) = match g.wait {
-                Wait::Barrier { id, generation } => (id, generation),
-                Wait::Mbarrier { address, phase } => {
-                    if super::mbarrier::has_turned(b, address, phase) {
-                        g.wait = Wait::Ready;
-                    }
-                    continue;
-                }
-                Wait::Cluster { generation } => {
-                    if self.cluster.has_met(generation) {
-                        self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
-                        w.arrived.lanes &= !g.mask;
-                        g.pc += 1;
-                        g.wait = Wait::Ready;
-                    }
-                    continue;
-                }
-                Wait::Registers { count } => {
-                    if b.registers.suffices(w.index, count) {
-                        g.wait = Wait::Ready;
-                    }
-                    continue;
-                }
-                Wait::Products { count } => {
-                    if has_committed(b, w.index, count) {
-                        g.wait = Wait::Ready;
-                    }
-                    continue;
-                }
+        for g in w.lanes.waiting_mut() {
+            let (id, generation) = match g.wait() {
                 Wait::Ready | Wait::Sync => continue,
+                Wait::Barrier { id, generation } => (id, generation),
+                _ if !self.has_ended(b, w.index, g.wait()) => continue,
+                Wait::Cluster { .. } => {
+                    self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
+                    w.arrived.lanes &= !g.mask();
+                    g.pass();
+                    continue;
+                }
+                Wait::Mbarrier { .. } | Wait::Registers { .. } | Wait::Products { .. } => {
+                    g.wake();
+                    continue;
+                }
             };
-            let bar = &b.barriers[id as usize];
+            let bar = &b.barriers.all[id as usize];
             if bar.generation == generation {
                 continue;
             }
-            let inst = &self.program.code[g.pc as usize];
+            let inst = &self.program.code[g.pc() as usize];
             if let Op::Barrier { kind, .. } = inst.op {
                 let (any, all, count) = bar.result;
                 let d = inst.o[0] as usize;
-                let flag = |p: &mut u32, v: bool| *p = if v { *p | g.mask } else { *p & !g.mask };
+                let flag =
+                    |p: &mut u32, v: bool| *p = if v { *p | g.mask() } else { *p & !g.mask() };
                 match kind {
                     BarrierKind::RedOr => flag(&mut w.regs.pred[d], any),
                     BarrierKind::RedAnd => flag(&mut w.regs.pred[d], all),
-                    BarrierKind::RedPopc => lanes(g.mask).for_each(|l| w.regs.r32[d].0[l] = count),
+                    BarrierKind::RedPopc => {
+                        lanes(g.mask()).for_each(|l| w.regs.r32[d].0[l] = count)
+                    }
                     _ => {}
                 }
             }
@@ -176,8 +243,7 @@ impl Machine<'_> {
                 shadow.acquire(w.index, &bar.released, true);
                 w.inter.join(&bar.inter_released);
             }
-            g.pc += 1;
-            g.wait = Wait::Ready;
+            g.pass();
         }
     }
 }

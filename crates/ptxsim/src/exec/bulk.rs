@@ -14,7 +14,7 @@
 use super::access::address::{Addresses, Site, addresses};
 use super::access::transfer::word;
 use super::access::{LaneAccess, Observed, Target};
-use super::async_copy::OfLane;
+use super::async_copy::{Groups, OfLane};
 use super::atomics::combine;
 use super::mbarrier::Delivery;
 use super::observe::cost::Passes;
@@ -53,6 +53,20 @@ pub struct BulkWrite {
     pieces: Vec<PieceWrite>,
     /// The operation on elements of so many bytes, where it does not replace them.
     reduction: Option<(AtomOp, u32)>,
+}
+
+/// The bulk copies of a warp to global memory, by what they still have to read and to write.
+#[derive(Default)]
+pub struct BulkCopies {
+    reads: Groups<BulkRead>,
+    writes: Groups<BulkWrite>,
+}
+
+impl BulkCopies {
+    pub fn commit(&mut self, mask: u32) {
+        self.reads.commit(mask);
+        self.writes.commit(mask);
+    }
 }
 
 struct PieceWrite {
@@ -100,7 +114,7 @@ impl BulkRead {
                 lane: self.lane,
                 instruction: self.instruction,
             };
-            shadow.read(self.from, self.bytes, who, Strength::Weak, |_| true);
+            shadow.access((self.from, self.bytes), who, Strength::Weak, None, |_| true);
         }
     }
 }
@@ -206,7 +220,7 @@ impl Machine<'_> {
         self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
         // An H200 did so (2026-11-28, driver 580.159.04). A cluster of one block is enough for it.
-        if copy.reduction.is_some() && barriers.is_some() && !self.explicit_cluster {
+        if copy.reduction.is_some() && barriers.is_some() && !self.job.explicit_cluster {
             let what = "cp.reduce.async.bulk to shared memory in a launch without a cluster dimension, which is an illegal \
                         instruction on a GPU: launch it with one, which may be 1";
             let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
@@ -238,7 +252,7 @@ impl Machine<'_> {
                 // As of stores of one value, one is enough. But each lane has a copy to wait for.
                 let what = (shared[lane] as u32, bytes);
                 let read = BulkRead::begin(b, (lane as u32, s.pc), what);
-                w.bulk_reads.add(read);
+                w.bulk.reads.add(read);
                 continue;
             }
             let stretch = match &copy.global {
@@ -491,7 +505,7 @@ impl Machine<'_> {
                         to.in_flight.begin(copy.to, copy.bytes, s.pc);
                     }
                 }
-                to.deliveries.push(delivery);
+                to.mbarriers.send(delivery);
             }
         }
         Ok(())
@@ -594,7 +608,7 @@ impl Machine<'_> {
             });
         }
         let read = BulkRead::begin(b, (lane as u32, s.pc), (stretch.shared, bytes));
-        w.bulk_reads.add(read);
+        w.bulk.reads.add(read);
         let write = BulkWrite {
             lane: lane as u32,
             instruction: s.pc,
@@ -604,7 +618,7 @@ impl Machine<'_> {
         for piece in &write.pieces {
             self.observe_piece::<CHECKS>(b, w, &write, piece);
         }
-        w.bulk_writes.add(write);
+        w.bulk.writes.add(write);
     }
 
     /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,
@@ -635,11 +649,11 @@ impl Machine<'_> {
         (keep, reads_only): (u32, bool),
         mask: u32,
     ) {
-        for read in w.bulk_reads.take_older(keep, mask) {
+        for read in w.bulk.reads.take_older(keep, mask) {
             read.end(b, w.index);
         }
         if !reads_only {
-            for write in w.bulk_writes.take_older(keep, mask) {
+            for write in w.bulk.writes.take_older(keep, mask) {
                 self.bulk_lands::<CHECKS>(b, w, write);
             }
         }
@@ -652,14 +666,14 @@ impl Machine<'_> {
         w: &mut Warp,
         s: Site,
     ) {
-        for read in w.bulk_reads.take(s.mask) {
+        for read in w.bulk.reads.take(s.mask) {
             if CHECKS {
                 let at = At::lane(b, w, s.pc, read.lane);
                 self.tell_unfinished_read(at, read.instruction, read.from);
             }
             read.end(b, w.index);
         }
-        for write in w.bulk_writes.take(s.mask) {
+        for write in w.bulk.writes.take(s.mask) {
             self.bulk_lands::<CHECKS>(b, w, write);
         }
     }

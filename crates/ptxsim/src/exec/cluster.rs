@@ -6,9 +6,10 @@
 
 use super::access::LaneAccess;
 use super::access::address::Site;
+use super::divergence::Current;
 use super::handing::knowledge_of_block;
 use super::state::*;
-use super::warp::{Current, Next};
+use super::warp::Next;
 use crate::check::global::{Clustered, GlobalShadow};
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, WARPS};
@@ -215,12 +216,12 @@ impl Warp {
 impl Machine<'_> {
     /// The rank in its cluster of a block of the grid.
     pub fn rank(&self, id: [u32; 3]) -> u32 {
-        let [x, y, z] = self.grid.cluster;
+        let [x, y, z] = self.job.grid.cluster;
         id[0] % x + x * (id[1] % y + y * (id[2] % z))
     }
 
     pub fn new_cluster<const CHECKS: bool>(&self, number: u32) -> Cluster {
-        let Clustered { grid, cluster } = self.grid;
+        let Clustered { grid, cluster } = self.job.grid;
         let place = |grid, number| Clustered { grid, cluster }.place(number);
         let at = place(std::array::from_fn(|n| grid[n] / cluster[n]), number);
         let size = cluster.iter().product::<u32>();
@@ -229,10 +230,10 @@ impl Machine<'_> {
             let id = std::array::from_fn(|n| at[n] * cluster[n] + within[n]);
             Some(Box::new(self.new_block::<CHECKS>(id)))
         };
-        let threads = size * self.block.iter().product::<u32>();
+        let threads = size * self.job.block.iter().product::<u32>();
         let shadow = || {
             let instructions = self.program.code.len();
-            Box::new(GlobalShadow::new(instructions, ROOM, self.grid, true))
+            Box::new(GlobalShadow::new(instructions, ROOM, self.job.grid, true))
         };
         Cluster {
             blocks: (0..size).map(block).collect(),
@@ -251,9 +252,17 @@ impl Machine<'_> {
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        s: Site,
+        (now, mask): (&mut Current, u32),
+        aligned: bool,
         relaxed: bool,
-    ) -> Run<()> {
+    ) -> Run<Next> {
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
+        }
+        let s = Site {
+            pc: now.pc,
+            mask: now.mask,
+        };
         let again = s.mask & w.arrived.lanes;
         if again != 0 {
             let at = At::lane(b, w, s.pc, again.trailing_zeros());
@@ -278,15 +287,20 @@ impl Machine<'_> {
         barrier.begun = true;
         barrier.complete();
         self.progress += 1;
-        Ok(())
+        Ok(Next::Step)
     }
 
     pub fn wait_in_cluster(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
-        now: &Current,
+        (now, mask): (&mut Current, u32),
+        aligned: bool,
     ) -> Run<Next> {
+        w.stream.meet(now.pc);
+        if !self.arrives(b, w, now, mask, aligned)? {
+            return Ok(Next::Reschedule);
+        }
         let not = now.mask & !w.arrived.lanes;
         if not != 0 {
             let at = At::lane(b, w, now.pc, not.trailing_zeros());
@@ -295,8 +309,7 @@ impl Machine<'_> {
         }
         let generation = self.cluster.barrier.generation;
         if w.arrived.generation == generation && w.arrived.now & now.mask != 0 {
-            w.groups
-                .push(now.group(now.mask, Wait::Cluster { generation }));
+            w.lanes.hold(now, now.mask, Wait::Cluster { generation });
             return Ok(Next::Reschedule);
         }
         self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));

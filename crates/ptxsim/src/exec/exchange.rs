@@ -1,7 +1,9 @@
 //! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
 
+use super::divergence::Current;
 use super::float_ops::{max_f32, min_f32};
 use super::state::*;
+use super::warp::Next;
 use crate::isa::*;
 use crate::regs::{LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
@@ -24,21 +26,52 @@ fn reduce_floats(how: ReduxFloats, set: impl Iterator<Item = u32>) -> u32 {
 }
 
 impl Machine<'_> {
-    /// Executes an exchange. `ready` has the lanes that take part, each with its members, which are all there.
+    /// Executes `bar.warp.sync`. Lanes may name several sets, and each set meets by itself.
+    pub fn sync_warp(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        register: u32,
+        now: &mut Current,
+        mask: u32,
+    ) -> Run<Next> {
+        let members = w.regs.r32[register as usize].0;
+        let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+            return Ok(Next::Reschedule);
+        };
+        w.stream.meet(now.pc);
+        if let Some(shadow) = &mut b.shadow {
+            let mut rest = ready;
+            while rest != 0 {
+                let lane = rest.trailing_zeros();
+                let set = members[lane as usize];
+                shadow.warp_sync(w.index, set & ready, w.lanes.live());
+                w.inter.meet();
+                // A lane need not be in its own set, which is reported elsewhere.
+                rest &= !(set | 1 << lane);
+            }
+        }
+        Ok(Next::Step)
+    }
+
+    /// Executes an exchange between lanes, for those whose members are all there.
     pub fn exchange(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
         (inst, exchange): (&Inst, Exchange),
-        ready: u32,
-        pc: u32,
-    ) {
+        now: &mut Current,
+        mask: u32,
+    ) -> Run<Next> {
         let members = w.regs.r32[inst.o[4] as usize].0;
+        let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+            return Ok(Next::Reschedule);
+        };
         if let Exchange::Shfl { mode, .. } = exchange {
             for l in lanes(ready) {
                 let (source, _) = source_of(&w.regs, inst, mode, l);
                 if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
-                    let at = At::lane(b, w, pc, l as u32);
+                    let at = At::lane(b, w, now.pc, l as u32);
                     self.find(FindingKind::InvalidMembers, at, None, |_| {
                         let (lane, members) = (source, members[l]);
                         FindingEvent::ReadsAbsentLane { lane, members }
@@ -49,6 +82,7 @@ impl Machine<'_> {
         self.with_undefined(w, inst, ready, |regs| {
             exchanged(regs, inst, exchange, ready)
         });
+        Ok(Next::Step)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Calls through addresses, and functions that are entered again before they have returned.
 
+use super::access::address::Site;
 use super::state::*;
 use crate::isa::*;
 use crate::program::*;
@@ -10,7 +11,7 @@ use crate::report::*;
 pub const STACK: usize = 64 << 10;
 
 /// State that one lane has put aside: a word for each register, and local bytes with what is known of them.
-pub struct Saved {
+struct Saved {
     words: Vec<u64>,
     local: Vec<(u8, bool)>,
 }
@@ -31,7 +32,21 @@ impl Saved {
     }
 }
 
+/// For each lane of a warp, the state that functions entered again have put aside. Empty until one is.
+#[derive(Default)]
+pub struct SavedFrames(Vec<Vec<Saved>>);
+
 impl Machine<'_> {
+    /// Returns up to 8 bytes of a thread's local memory as a number.
+    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
+        let base = (thread * self.program.local_bytes) as usize;
+        let all = b.local.argument(base + at as usize, bytes);
+        all.into_iter()
+            .flatten()
+            .rev()
+            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+    }
+
     pub fn save(
         &self,
         b: &mut BlockState,
@@ -49,15 +64,15 @@ impl Machine<'_> {
                 .collect();
             words.extend(w.regs.r32[r].iter().map(|x| u64::from(x.0[l])));
             words.extend(w.regs.r64[d].iter().map(|x| x.0[l]));
-            let thread = w.first_thread + l as u32;
+            let thread = w.first_thread() + l as u32;
             let local = self.places(f, thread);
             let local = local.map(|at| b.local.put_aside(at));
             let saved = Saved {
                 words,
                 local: local.collect(),
             };
-            w.saved.resize_with(32, Vec::new);
-            let stack = &mut w.saved[l];
+            w.saved.0.resize_with(32, Vec::new);
+            let stack = &mut w.saved.0[l];
             // The limit assumes functions of one size; for functions of different sizes it is near enough.
             if (stack.len() + 1) * saved.bytes().max(16) > STACK {
                 let what = format!(
@@ -80,7 +95,7 @@ impl Machine<'_> {
         let pointer = &mut w.regs.r64[stack.pointer as usize].0[l];
         *pointer += u64::from(bytes);
         let (first, end) = (*pointer, *pointer + u64::from(stack.largest));
-        let thread = w.first_thread + l as u32;
+        let thread = w.first_thread() + l as u32;
         if end > u64::from(self.program.local_bytes) {
             let what = format!(
                 "recursion that needs more than {STACK_BYTES} bytes for its variables in local memory"
@@ -104,10 +119,10 @@ impl Machine<'_> {
     ) {
         let f = &self.program.frames[frame as usize];
         for l in lanes(mask) {
-            let Some(saved) = w.saved.get_mut(l).and_then(Vec::pop) else {
+            let Some(saved) = w.saved.0.get_mut(l).and_then(Vec::pop) else {
                 continue;
             };
-            let thread = w.first_thread + l as u32;
+            let thread = w.first_thread() + l as u32;
             let base = (thread * self.program.local_bytes) as usize;
             let mut kept = Vec::new();
             for result in results {
@@ -150,6 +165,22 @@ impl Machine<'_> {
         }
     }
 
+    /// Hands over the result of a call through an address: it lies where the called function has it.
+    pub fn copy_result(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        (table, callee): (&[(u64, u32)], u32),
+        (to, bytes): (u32, u32),
+        s: Site,
+    ) -> Run<()> {
+        let from = self.targets(b, w, table, callee, s.mask, s.pc)?;
+        for l in lanes(s.mask) {
+            self.copy_local(b, w, (from[l], to, bytes), 1 << l);
+        }
+        Ok(())
+    }
+
     /// Hands over arguments or a result of a call.
     pub fn copy_local(
         &mut self,
@@ -159,7 +190,7 @@ impl Machine<'_> {
         mask: u32,
     ) {
         for l in lanes(mask) {
-            let base = (w.first_thread as usize + l) * self.program.local_bytes as usize;
+            let base = (w.first_thread() as usize + l) * self.program.local_bytes as usize;
             for i in 0..bytes as usize {
                 b.local
                     .hand_over(base + from as usize + i, base + to as usize + i);
@@ -192,7 +223,7 @@ impl Machine<'_> {
                 let what = format!(
                     "call to {address:#x}, where there is no function with these arguments"
                 );
-                let thread = w.first_thread + l as u32;
+                let thread = w.first_thread() + l as u32;
                 return self.fault(
                     FaultKind::Undefined,
                     At::thread(b.id, thread, pc).address(address),

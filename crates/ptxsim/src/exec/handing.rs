@@ -4,10 +4,26 @@
 use super::access::LaneAccess;
 use super::cluster::fence_in_cluster;
 use super::state::*;
-use crate::check::order::{Inter, Sparse};
+use crate::check::order::{Handed, Inter, Sparse};
 use crate::check::race::WARPS;
 use crate::isa::{Direction, Fence, Order, Scope};
 use crate::regs::lanes;
+use std::collections::HashMap;
+
+/// The order that blocks hand on to one another by strong accesses to global memory.
+#[derive(Default)]
+pub struct Flags {
+    /// By the address of the flag.
+    handed: HashMap<u64, Handed>,
+    crossed: bool,
+}
+
+impl Flags {
+    /// Returns true if a block did what others may see at once: then the order of the blocks matters.
+    pub fn have_crossed(&self) -> bool {
+        self.crossed
+    }
+}
 
 impl Machine<'_> {
     /// Lets lanes hand on and take over order at the places that they access strongly. These lie in the shared memory
@@ -32,7 +48,7 @@ impl Machine<'_> {
             return;
         }
         let shared = rank.is_some();
-        self.crossed |= !shared;
+        self.flags.crossed |= !shared;
         let Some(clocks) = &mut b.shadow else { return };
         if writes && release {
             w.fenced = clocks.epoch(w.index);
@@ -45,7 +61,8 @@ impl Machine<'_> {
                 continue;
             }
             let key = a[l] << 1 | u64::from(shared);
-            if !writes && !b.atomics.contains_key(&key) && (shared || self.handed.is_empty()) {
+            if !writes && !b.atomics.contains_key(&key) && (shared || self.flags.handed.is_empty())
+            {
                 continue;
             }
             let (clock, inter) = b
@@ -63,16 +80,20 @@ impl Machine<'_> {
             if shared || scope != Scope::Device {
                 continue;
             }
-            if let (true, Some(handed)) = (reads, self.handed.get(&a[l])) {
+            if let (true, Some(handed)) = (reads, self.flags.handed.get(&a[l])) {
                 w.inter.see(handed, acquire, s.pc);
             }
             if writes && release {
                 let all = knowledge_of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
                 let handed = w.inter.handed_by_release(&all);
-                self.handed.entry(a[l]).or_default().join(&handed);
+                self.flags.handed.entry(a[l]).or_default().join(&handed);
             }
             if writes && !w.inter.ready.is_empty() {
-                self.handed.entry(a[l]).or_default().join(&w.inter.ready);
+                self.flags
+                    .handed
+                    .entry(a[l])
+                    .or_default()
+                    .join(&w.inter.ready);
             }
         }
     }

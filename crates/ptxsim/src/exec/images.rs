@@ -107,6 +107,7 @@ impl Machine<'_> {
         t: &SurfaceAccess,
         s: Site,
     ) -> Run<()> {
+        self.progress += u64::from(t.store);
         self.count_request(s);
         let bytes = t.access.bytes();
         let handles = addresses(&w.regs, t.access.address, 0);

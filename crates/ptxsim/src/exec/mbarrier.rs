@@ -7,12 +7,15 @@ use super::access::LaneAccess;
 use super::access::address::{Addresses, Site, addresses, split};
 use super::bulk::BulkRead;
 use super::cluster::{learn, number_of};
+use super::divergence::Current;
 use super::state::*;
+use super::warp::Next;
 use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Strength, WARPS};
 use crate::isa::*;
 use crate::regs::{LANES, lanes};
 use crate::report::*;
+use std::collections::HashMap;
 
 /// Bytes of an mbarrier object in shared memory.
 const BYTES: u32 = 8;
@@ -82,7 +85,7 @@ impl State {
 
 /// The accesses that arriving threads hand on, and those that the last phase has handed to those who wait.
 #[derive(Clone)]
-pub struct Meeting {
+struct Meeting {
     arrived: (Clock, Inter),
     released: (Clock, Inter),
     /// The same of threads of other blocks of the cluster.
@@ -118,6 +121,26 @@ pub struct Delivery {
     pub reduction: Option<(AtomOp, u32)>,
 }
 
+/// The order that the mbarriers of a block hand on, and the copies that will report to them.
+#[derive(Default)]
+pub struct Mbarriers {
+    /// By the address of the mbarrier.
+    meetings: HashMap<u32, Meeting>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Mbarriers {
+    /// Adds copies that will report to an mbarrier.
+    pub fn send(&mut self, delivery: Delivery) {
+        self.deliveries.push(delivery);
+    }
+
+    /// Returns the copies that have not come in yet.
+    pub fn under_way(&self) -> &[Delivery] {
+        &self.deliveries
+    }
+}
+
 fn state_at(b: &BlockState, address: u32) -> State {
     State::from_word(b.shared.mbarrier(address as usize))
 }
@@ -126,13 +149,14 @@ fn state_at(b: &BlockState, address: u32) -> State {
 pub fn has_turned(b: &BlockState, address: u32, phase: bool) -> bool {
     let arrives = |d: &Delivery| d.address == address && d.bytes.is_none();
     state_at(b, address).phase != phase
-        || b.deliveries.iter().any(arrives)
+        || b.mbarriers.deliveries.iter().any(arrives)
         || ending_copies(b, address).is_some()
 }
 
 /// Bytes of the bulk copies under way to an mbarrier, oldest first.
 fn bulk_bytes(b: &BlockState, address: u32) -> impl Iterator<Item = i64> {
-    b.deliveries
+    b.mbarriers
+        .deliveries
         .iter()
         .filter(move |d| d.address == address)
         .filter_map(|d| d.bytes)
@@ -172,9 +196,30 @@ pub fn lacks(b: &BlockState, address: u32) -> String {
 }
 
 impl Machine<'_> {
-    /// The lanes for which it is done; the others have to wait for a phase of theirs to end: the
-    /// address and the phase of the first of them.
+    /// Executes an instruction on mbarriers. Lanes whose phase has not ended wait for it, if the instruction blocks.
     pub fn mbarrier<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Mbarrier,
+        o: &[u32; 6],
+        (now, mask): (&Current, u32),
+    ) -> Run<Next> {
+        let s = Site { pc: now.pc, mask };
+        let (done, wait) = self.mbarrier_lanes::<CHECKS>(b, w, m, o, s)?;
+        Ok(match wait {
+            Some((address, phase)) => {
+                let wait = Wait::Mbarrier { address, phase };
+                self.wait_again(w, now, (mask & !done, done), wait)
+            }
+            None if m.op.polls() && w.look() => Next::Yield,
+            None => Next::Step,
+        })
+    }
+
+    /// Returns the lanes for which it is done. The others have to wait for a phase of theirs to end: the address and the
+    /// phase of the first of them are returned.
+    fn mbarrier_lanes<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -280,11 +325,11 @@ impl Machine<'_> {
                     tx: 0,
                     phase: false,
                 };
-                b.meetings.insert(address, Meeting::default());
+                b.mbarriers.meetings.insert(address, Meeting::default());
                 put(b, address, state);
             }
             MbarrierOp::Inval => {
-                b.meetings.remove(&address);
+                b.mbarriers.meetings.remove(&address);
                 b.shared.set_mbarrier(address as usize, 0);
             }
             MbarrierOp::Arrive { .. } | MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
@@ -305,7 +350,7 @@ impl Machine<'_> {
                 put(b, address, state);
                 let lane = l as u32;
                 let copies = w.copies.take(1 << lane);
-                b.deliveries.push(Delivery {
+                b.mbarriers.send(Delivery {
                     address,
                     warp: w.index,
                     lane,
@@ -349,7 +394,7 @@ impl Machine<'_> {
         self.progress += 1;
         let mut state = state_at(b, address);
         if state.turn() {
-            let meeting = b.meetings.entry(address).or_default();
+            let meeting = b.mbarriers.meetings.entry(address).or_default();
             meeting.released = meeting.arrived.clone();
             meeting.released_by_others = meeting.from_others.clone();
         }
@@ -362,12 +407,12 @@ impl Machine<'_> {
         b: &mut BlockState,
         mut whose: impl FnMut(&Delivery) -> bool,
     ) -> Result<(), String> {
-        if b.deliveries.is_empty() {
+        if b.mbarriers.deliveries.is_empty() {
             return Ok(());
         }
-        let all = std::mem::take(&mut b.deliveries);
+        let all = std::mem::take(&mut b.mbarriers.deliveries);
         let (now, later) = all.into_iter().partition(|d| whose(d));
-        b.deliveries = later;
+        b.mbarriers.deliveries = later;
         let mut result = Ok(());
         for d in now {
             match (d.from, d.reduction) {
@@ -406,14 +451,6 @@ impl Machine<'_> {
             now
         })
     }
-
-    /// Copies of some lanes of a warp, for a wait of another kind.
-    pub fn deliver_to(&mut self, b: &mut BlockState, warp: u32, mask: u32) {
-        // Too many arrivals are reported where warps wait at the mbarrier.
-        let _ = self.deliver(b, |d| {
-            d.bytes.is_none() && d.warp == warp && mask >> d.lane & 1 == 1
-        });
-    }
 }
 
 impl Machine<'_> {
@@ -449,7 +486,7 @@ impl Machine<'_> {
                     }
                     if matches!(m.op, MbarrierOp::Arrive { .. }) && m.scope != Scope::Block {
                         let handed = w.handed_on(b, m.relaxed);
-                        let meeting = owner.meetings.entry(address).or_default();
+                        let meeting = owner.mbarriers.meetings.entry(address).or_default();
                         meeting.from_others.join(&handed);
                         w.inter.meet();
                     }
@@ -479,7 +516,7 @@ impl Machine<'_> {
         if let Some(clocks) = &mut from.shadow {
             let own = Sparse::new(vec![(warp, clocks.epoch(d.warp))]);
             clocks.tick(d.warp);
-            let meeting = b.meetings.entry(d.address).or_default();
+            let meeting = b.mbarriers.meetings.entry(d.address).or_default();
             meeting.arrived.1.known.join(&own);
         }
         self.cluster.blocks[rank as usize] = Some(from);
@@ -515,14 +552,14 @@ fn put(b: &mut BlockState, address: u32, state: State) {
 
 fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {
     if let Some(shadow) = &mut b.shadow {
-        let (clock, known) = &mut b.meetings.entry(address).or_default().arrived;
+        let (clock, known) = &mut b.mbarriers.meetings.entry(address).or_default().arrived;
         shadow.release(warp, clock);
         known.join(inter);
     }
 }
 
 fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
-    let by_others = b.meetings.get(&address);
+    let by_others = b.mbarriers.meetings.get(&address);
     let by_others = by_others.map(|barrier| barrier.released_by_others.clone());
     if let Some(by_others) =
         by_others.filter(|released| !released.is_empty() && m.scope != Scope::Block)
@@ -533,7 +570,7 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
             learn(b, w.index, &mut w.inter, &by_others)
         }
     }
-    if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.meetings.get(&address)) {
+    if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.mbarriers.meetings.get(&address)) {
         let (clock, known) = &meeting.released;
         shadow.acquire(w.index, clock, false);
         shadow.lanes_know(w.index, clock[w.index as usize % WARPS]);
@@ -541,8 +578,16 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
     }
 }
 
+/// Executes `mbarrier.pending_count`, which reads a state that an arrival has returned.
+pub fn pending_count(w: &mut Warp, o: &[u32; 6], mask: u32) {
+    let state = w.regs.r64[o[1] as usize].0;
+    for l in lanes(mask) {
+        w.regs.r32[o[0] as usize].0[l] = pending(state[l]);
+    }
+}
+
 /// Arrivals that a state was waiting for.
-pub fn pending(state: u64) -> u32 {
+fn pending(state: u64) -> u32 {
     State::from_word(state).pending as u32
 }
 

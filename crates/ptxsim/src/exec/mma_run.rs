@@ -55,6 +55,7 @@ impl Machine<'_> {
         (inst, op): (&Inst, &Mma),
         s: Site,
     ) -> Run<()> {
+        self.check_selectors(b, w, op, s.pc)?;
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
@@ -86,7 +87,7 @@ impl Machine<'_> {
         let bits = u64::from(t.elem.bits());
         let whole = t.at_once().is_some();
         let per_register = t.elem.per_register() as usize;
-        let before = self.costs[s.pc as usize];
+        let before = *self.costs.at(s.pc);
         for (n, (access, place)) in t.steps.iter().enumerate() {
             let to = &mut w.regs.r64[access.address.1 as usize].0;
             for l in 0..LANES {
@@ -94,14 +95,14 @@ impl Machine<'_> {
                 let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
                 to[l] = base[l].wrapping_add(elements * bits / 8);
             }
-            let counted = self.costs[s.pc as usize];
+            let counted = *self.costs.at(s.pc);
             let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
             let again = t.stride_is_0 && t.steps[..n].iter().any(again);
             let transfer = Transfer::new(access, store);
             if whole {
                 self.access::<CHECKS>(b, w, transfer, s)?;
                 if again && !store {
-                    self.costs[s.pc as usize] = counted;
+                    *self.costs.at(s.pc) = counted;
                 }
                 continue;
             }
@@ -116,7 +117,7 @@ impl Machine<'_> {
                 Self::move_undefined(w, 0, 0, 32, false);
                 self.access::<CHECKS>(b, w, transfer, s)?;
                 if again {
-                    self.costs[s.pc as usize] = counted;
+                    *self.costs.at(s.pc) = counted;
                 }
                 let piece = w.regs.r32[0].0;
                 w.regs.set32(register, |l| {
@@ -130,10 +131,10 @@ impl Machine<'_> {
             }
         }
         if !store && !t.stride_is_0 && stride.contains(&0) {
-            self.costs[s.pc as usize].zero_strides += 1;
+            self.costs.at(s.pc).zero_strides += 1;
         }
         if t.by_matrices() {
-            let cost = &mut self.costs[s.pc as usize];
+            let cost = self.costs.at(s.pc);
             cost.requests = before.requests;
             cost.wavefronts = before.wavefronts;
             cost.ideal_wavefronts = before.ideal_wavefronts;
@@ -150,9 +151,9 @@ impl Machine<'_> {
         let at = (base % 128, stride);
         let counted = self.fragments[s.pc as usize].filter(|counted| counted.at == at);
         let counted = counted.unwrap_or_else(|| {
-            let before = self.costs[s.pc as usize];
+            let before = *self.costs.at(s.pc);
             self.count_rows(t, base, stride, s);
-            let cost = &mut self.costs[s.pc as usize];
+            let cost = self.costs.at(s.pc);
             let counted = Counted {
                 at,
                 requests: cost.requests - before.requests,
@@ -165,7 +166,7 @@ impl Machine<'_> {
             counted
         });
         self.fragments[s.pc as usize] = Some(counted);
-        let cost = &mut self.costs[s.pc as usize];
+        let cost = self.costs.at(s.pc);
         cost.requests += counted.requests;
         cost.wavefronts += counted.passes.taken;
         cost.ideal_wavefronts += counted.passes.ideal;
@@ -215,7 +216,7 @@ impl Machine<'_> {
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
-                At::thread(b.id, w.first_thread, s.pc).address(all[0]),
+                At::thread(b.id, w.first_thread(), s.pc).address(all[0]),
                 "ldmatrix or stmatrix outside shared memory",
             );
         }

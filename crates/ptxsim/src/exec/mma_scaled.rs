@@ -147,7 +147,7 @@ impl Machine<'_> {
                 .map(|r| &w.regs.r32[*r as usize].0)
                 .all(|all| all.iter().all(|x| x & 0xffff == all[0] & 0xffff));
             let legal = byte % scales.blocks == 0 && byte < 4 && thread <= most;
-            if !alike || !legal || w.live != ALL {
+            if !alike || !legal || w.lanes.live() != ALL {
                 let name = ["A", "B"][which];
                 let what = format!(
                     "mma.sync whose scales of {name} are those of byte {byte} and thread {thread}, or differ between \

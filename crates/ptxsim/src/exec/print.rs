@@ -9,6 +9,45 @@ use crate::report::MAX_PRINTED;
 const MAX_TEXT: usize = 4096;
 const MAX_WIDTH: usize = 512;
 
+/// The texts that a launch has printed.
+#[derive(Default)]
+pub struct Printed {
+    texts: Vec<String>,
+    /// The number of texts that were too many to keep.
+    left_out: u64,
+}
+
+impl Printed {
+    fn push(&mut self, text: String) {
+        if self.is_full() {
+            self.left_out += 1;
+        } else {
+            self.texts.push(text);
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.texts.len() >= MAX_PRINTED
+    }
+
+    /// Returns the last texts, the earlier ones first.
+    pub fn last(&self, most: usize) -> &[String] {
+        &self.texts[self.texts.len().saturating_sub(most)..]
+    }
+
+    /// Removes all texts and returns them. One more says how many were left out.
+    pub fn take(&mut self) -> Vec<String> {
+        let Self {
+            mut texts,
+            left_out,
+        } = std::mem::take(self);
+        if left_out > 0 {
+            texts.push(format!("... and {left_out} more"));
+        }
+        texts
+    }
+}
+
 impl Machine<'_> {
     /// Prints for one lane after the other. The numbers are local addresses of the pointers to the text and to the
     /// arguments. The count of arguments goes to register `count`.
@@ -21,7 +60,7 @@ impl Machine<'_> {
         mask: u32,
     ) {
         for l in lanes(mask) {
-            let thread = w.first_thread + l as u32;
+            let thread = w.first_thread() + l as u32;
             let pointer = |at: u32| self.local_number(b, thread, at, 8);
             let from = pointer(arguments);
             let argument = |at: u32, bytes: usize| {
@@ -38,11 +77,7 @@ impl Machine<'_> {
             let string = |address: u64| self.memory.text(address);
             let (line, used) = format(&self.memory.text(pointer(text)), argument, string);
             w.regs.r32[count as usize].0[l] = used;
-            if self.printed.len() < MAX_PRINTED {
-                self.printed.push(line);
-            } else {
-                self.unprinted += 1;
-            }
+            self.printed.push(line);
         }
     }
 }

@@ -52,7 +52,7 @@ impl Machine<'_> {
     fn parameter(&self, access: &Access) -> Option<u64> {
         let at = self.program.constant(access.address)?;
         let at = usize::try_from(at.checked_add_signed(access.offset)?).ok()?;
-        let bytes = self.params.get(at..)?.get(..8)?;
+        let bytes = self.job.params.get(at..)?.get(..8)?;
         (access.bytes() == 8).then(|| u64::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 

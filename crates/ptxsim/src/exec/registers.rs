@@ -2,8 +2,9 @@
 //! until others have released enough. The launch gives each warp the number that ptxas found at entry, and the block
 //! none besides. The registers of a warp that has ended do not come back: PTX ISA does not say that they do.
 
-use super::access::address::Site;
+use super::divergence::Current;
 use super::state::*;
+use super::warp::Next;
 use crate::isa::*;
 use crate::regs::LANES;
 use crate::report::*;
@@ -63,18 +64,22 @@ impl RegisterPool {
 }
 
 impl Machine<'_> {
-    /// Executes `setmaxnreg`. Returns false if the warp has to wait for others to release registers.
+    /// Executes `setmaxnreg`. The warp waits if others have to release registers first. ptxas ignores the instruction if
+    /// it does not know how many registers the kernel has at entry.
     pub fn set_registers(
-        &self,
+        &mut self,
         b: &mut BlockState,
-        w: &Warp,
+        w: &mut Warp,
         change: SetRegisters,
-        s: Site,
-    ) -> Run<bool> {
+        (now, mask): (&mut Current, u32),
+    ) -> Run<Next> {
+        if self.gather_warp(b, w, now, mask)?.is_none() {
+            return Ok(Next::Reschedule);
+        }
         let count = change.count;
-        // Without a number at entry, ptxas ignores the instruction.
         let Some(held) = b.registers.warps.get(w.index as usize).copied() else {
-            return Ok(true);
+            self.progress += 1;
+            return Ok(Next::Step);
         };
         let is_wrong = if change.takes {
             held.count > count
@@ -87,20 +92,22 @@ impl Machine<'_> {
                 change.name(),
                 held.count
             );
-            return self.fault(FaultKind::Undefined, At::lane(b, w, s.pc, 0), &what);
+            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, 0), &what);
         }
         if !b.registers.suffices(w.index, count) {
-            return Ok(false);
+            let wait = Wait::Registers { count };
+            return Ok(self.wait_again(w, now, (now.mask, 0), wait));
         }
         b.registers.free = (b.registers.free + held.count).saturating_sub(count);
         if let Some(held) = b.registers.warps.get_mut(w.index as usize) {
             *held = Held {
                 count,
                 changes: held.changes + 1,
-                instruction: s.pc,
+                instruction: now.pc,
             };
         }
-        Ok(true)
+        self.progress += 1;
+        Ok(Next::Step)
     }
 
     /// Reports, at the end of a block, a warpgroup whose warps have not all done the same.

@@ -59,7 +59,7 @@ impl Machine<'_> {
                     data,
                     instruction: s.pc,
                 };
-                to.deliveries.push(Delivery {
+                to.mbarriers.send(Delivery {
                     address: barriers[l] as u32,
                     warp: w.index,
                     lane: l as u32,

@@ -3,30 +3,32 @@
 use super::access::Observed;
 use super::access::pattern::Pattern;
 use super::async_copy::Groups;
-use super::bulk::{BulkRead, BulkWrite};
+use super::barrier::Barriers;
+use super::bulk::BulkCopies;
 use super::cluster::{Arrived, Cluster, Near};
-use super::mbarrier::{Delivery, Meeting};
+use super::divergence::Divergence;
+use super::frames::SavedFrames;
+use super::handing::Flags;
+use super::mbarrier::Mbarriers;
 use super::observe::copies::InFlight;
-use super::observe::cost::Issues;
-use super::observe::initialisation::Left;
+use super::observe::cost::Costs;
 use super::observe::layouts::Layouts;
+use super::print::Printed;
 use super::registers::RegisterPool;
 use super::sequence;
+use super::stream::{Known, Stream};
 use super::tensormap::MapChanges;
-use super::undefined::{Followed, Undefined};
+use super::undefined::{Traces, Undefined};
 use super::warpgroup::Warpgroup;
 use super::wgmma::AsyncProducts;
-use crate::check::global::{Clustered, GlobalShadow};
-use crate::check::order::{Handed, Inter};
+use crate::check::global::GlobalShadow;
+use crate::check::order::Inter;
 use crate::check::race::{Clock, Shadow, WARPS};
-use crate::circumstance::Circumstances;
-use crate::isa::*;
+use crate::job::Job;
 use crate::memory::{Content, Memory, Missing};
 use crate::origins::Origins;
-use crate::parse::lines::LineId;
 use crate::program::*;
-use crate::quick::QuickMap;
-use crate::regs::{Block as Lanes, LANES, Regs};
+use crate::regs::{LANES, Regs};
 use crate::report::*;
 use model::{Access, AccessKind, FindingEvent};
 use std::collections::HashMap;
@@ -92,18 +94,8 @@ impl Other {
 
 impl At {
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
-        At::thread(b.id, w.first_thread + lane, instruction)
+        At::thread(b.id, w.first_thread() + lane, instruction)
     }
-}
-
-/// Lanes of a warp that are at the same place.
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub pc: u32,
-    pub mask: u32,
-    /// Where `ret` goes on.
-    pub stack: Vec<u32>,
-    pub wait: Wait,
 }
 
 #[derive(Clone)]
@@ -123,16 +115,12 @@ pub struct Warp {
     pub regs: Regs,
     /// None where all is defined.
     pub undefined: Option<Box<Undefined>>,
-    pub groups: Vec<Group>,
-    /// Lanes that exist and have not ended.
-    pub live: u32,
+    pub lanes: Divergence,
     pub executed: u64,
     /// Looks at what others may change, in this turn.
-    pub polls: u32,
+    polls: u32,
     pub copies: Groups<CopyOp>,
-    /// Bulk copies to global memory: what they still have to read, and to write.
-    pub bulk_reads: Groups<BulkRead>,
-    pub bulk_writes: Groups<BulkWrite>,
+    pub bulk: BulkCopies,
     pub products: AsyncProducts,
     pub inter: Inter,
     pub near: Near,
@@ -140,32 +128,8 @@ pub struct Warp {
     pub arrived: Arrived,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
-    /// For each lane, the state that functions entered again have put aside; empty until needed.
-    pub saved: Vec<Vec<super::frames::Saved>>,
-    pub stream: super::stream::Stream,
-    /// Lanes that it began with.
-    pub began: u32,
-    /// Thread index in the block of each lane's thread, for messages.
-    pub first_thread: u32,
-}
-
-#[derive(Clone, Default)]
-pub struct Barrier {
-    pub generation: u32,
-    /// Threads that have arrived.
-    pub arrived: u32,
-    /// 0: the whole block.
-    pub expected: u32,
-    pub any: bool,
-    pub all: bool,
-    pub count: u32,
-    /// Results of the last completed generation.
-    pub result: (bool, bool, u32),
-    pub clock: Clock,
-    pub released: Clock,
-    pub inter: Inter,
-    pub inter_released: Inter,
-    pub instruction: u32,
+    pub saved: SavedFrames,
+    pub stream: Stream,
 }
 
 pub struct BlockState {
@@ -187,43 +151,29 @@ pub struct BlockState {
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, (Clock, Inter)>,
-    pub meetings: HashMap<u32, Meeting>,
-    pub deliveries: Vec<Delivery>,
+    pub mbarriers: Mbarriers,
     /// The local memory of its threads, one after another.
     pub local: Content<Vec<u8>>,
-    pub barriers: Vec<Barrier>,
+    pub barriers: Barriers,
     pub registers: RegisterPool,
     /// None in a kernel without `wgmma`.
     pub warpgroups: Vec<Warpgroup>,
-    pub threads: u32,
-    pub ended: u32,
 }
 
 /// State that all blocks of a launch share.
 pub struct Machine<'a> {
+    pub job: &'a Job<'a>,
     pub program: &'a Program,
     pub origins: &'a Origins,
     pub memory: &'a mut Memory,
-    pub params: &'a [u8],
-    pub grid: Clustered,
     /// The other blocks of the cluster at work; empty where blocks run alone.
     pub cluster: Cluster,
-    pub block: [u32; 3],
-    pub shared_bytes: u32,
-    pub dynamic_shared: u32,
-    pub cooperative: bool,
-    /// The launch or the kernel gives the extents of a cluster.
-    pub explicit_cluster: bool,
-    pub varied: Circumstances,
     /// Multiprocessors that the program names, where they are varied.
     pub named: Vec<u32>,
-    /// Issues and lanes are counted in `issues`.
-    pub costs: Vec<Cost>,
-    pub issues: Issues,
+    pub costs: Costs,
     pub findings: Findings,
-    pub ways: super::stream::Known<'a>,
-    pub left: Left,
-    pub followed: QuickMap<LineId, Followed>,
+    pub ways: Known<'a>,
+    pub traces: Traces,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<Pattern>>>,
@@ -233,23 +183,75 @@ pub struct Machine<'a> {
     pub hint: usize,
     /// With checks.
     pub global: Option<GlobalShadow>,
-    /// The order handed on between blocks, by address in global memory.
-    pub handed: HashMap<u64, Handed>,
+    pub flags: Flags,
     pub map_changes: MapChanges,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
     /// The first infinity and the first NaN, if the launch looks for them.
     pub arising: Option<super::arising::Arising>,
-    /// A block did what others may see at once: the order of the blocks matters.
-    pub crossed: bool,
+    pub printed: Printed,
+}
+
+impl<'a> Machine<'a> {
+    /// Returns a machine for the blocks of a launch. Its checks of global memory take at most `room` bytes.
+    pub fn new(job: &'a Job<'a>, memory: &'a mut Memory, room: u64) -> Self {
+        let code = &job.program.code;
+        memory.forget_origins();
+        Machine {
+            job,
+            program: job.program,
+            origins: job.program.origins(),
+            memory,
+            cluster: Cluster::default(),
+            arising: job.limits.arising.then(Default::default),
+            named: job.limits.varied.named(job.program),
+            costs: Costs::new(code.len()),
+            findings: Findings::default(),
+            ways: Known::new(job.program),
+            traces: Traces::default(),
+            instructions_left: job.limits.instructions,
+            patterns: code.iter().map(|_| None).collect(),
+            fragments: vec![None; code.len()],
+            hint: usize::MAX,
+            global: job
+                .limits
+                .checks
+                .then(|| GlobalShadow::new(code.len(), room, job.grid, job.program.blocks_meet())),
+            flags: Flags::default(),
+            map_changes: HashMap::new(),
+            progress: 0,
+            printed: Printed::default(),
+        }
+    }
+}
+
+/// The results of a launch, or of a part of it, that has ended.
+pub struct Outcome {
+    pub costs: Vec<Cost>,
+    pub findings: Findings,
     pub printed: Vec<String>,
-    /// Texts that were too many.
-    pub unprinted: u64,
+    pub arose: Vec<model::Arose>,
 }
 
 impl Machine<'_> {
+    /// Takes the results out of a machine whose blocks have ended.
+    pub fn outcome(&mut self) -> Outcome {
+        Outcome {
+            costs: self.costs.take(),
+            findings: std::mem::take(&mut self.findings),
+            printed: self.printed.take(),
+            arose: self
+                .arising
+                .take()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect(),
+        }
+    }
+
     pub fn thread(&self, linear: u32) -> [u32; 3] {
-        let [x, y, _] = self.block;
+        let [x, y, _] = self.job.block;
         [linear % x, linear / x % y, linear / x / y]
     }
 
@@ -276,32 +278,6 @@ impl Machine<'_> {
                 line: None,
                 calls: Vec::new(),
             },
-        }
-    }
-
-    /// Up to 8 bytes of a thread's local memory.
-    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
-        let base = (thread * self.program.local_bytes) as usize;
-        let all = b.local.argument(base + at as usize, bytes);
-        all.into_iter()
-            .flatten()
-            .rev()
-            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
-    }
-
-    /// The message of a failed `assert`.
-    pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
-        let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
-        let text = |at: u32| String::from_utf8_lossy(&self.memory.text(number(at, 8))).into_owned();
-        match told {
-            None => "assertion failed".into(),
-            Some([what, file, function, line]) => format!(
-                "assertion `{}` failed in {} ({}:{})",
-                text(what),
-                text(function),
-                text(file),
-                number(line, 4)
-            ),
         }
     }
 
@@ -341,7 +317,7 @@ impl Machine<'_> {
             let block = other.block.unwrap_or(block);
             accesses.push(access(other.instruction, other.thread, block));
         }
-        if self.findings.count_at(key, &places) {
+        if self.findings.count_at(Some(key), (kind, &places), 1) {
             return;
         }
         if let (Some(other), [this, that]) = (other, accesses.as_mut_slice())
@@ -366,16 +342,16 @@ impl Machine<'_> {
             address,
             times: 1,
         };
-        self.findings.tell(key, finding);
+        self.findings.begin(Some(key), finding);
     }
 
     pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
         let p = self.program;
-        let threads = self.block.iter().product::<u32>();
+        let threads = self.job.block.iter().product::<u32>();
         let warps = threads.div_ceil(32);
         let local = threads as usize * p.local_bytes as usize;
-        let [gx, gy, _] = self.grid.grid;
-        let mut shared = Content::new(vec![0; self.shared_bytes as usize]);
+        let [gx, gy, _] = self.job.grid.grid;
+        let mut shared = Content::new(vec![0; self.job.shared_bytes as usize]);
         // The system's part begins as zeros.
         shared.cover(0, p.reserved_shared as usize);
         BlockState {
@@ -392,135 +368,60 @@ impl Machine<'_> {
             acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
             shadow: CHECKS
-                .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+                .then(|| Shadow::new(self.job.shared_bytes, p.shared_granule, warps as usize)),
             atomics: HashMap::new(),
-            meetings: HashMap::new(),
-            deliveries: Vec::new(),
+            mbarriers: Mbarriers::default(),
             local: Content::new(vec![0; local]),
             registers: RegisterPool::new(p.entry_registers, warps),
-            warpgroups: self.new_warpgroups(warps as usize),
-            barriers: vec![
-                Barrier {
-                    all: true,
-                    clock: [0; WARPS],
-                    ..Barrier::default()
-                };
-                16
-            ],
-            threads,
-            ended: 0,
+            warpgroups: (0..warps as usize)
+                .step_by(4)
+                .filter(|_| !p.fragments.is_empty())
+                .map(|first| Warpgroup::new(warps as usize - first))
+                .collect(),
+            barriers: Barriers::new(threads),
         }
-    }
-
-    fn new_warpgroups(&self, warps: usize) -> Vec<Warpgroup> {
-        if self.program.fragments.is_empty() {
-            return Vec::new();
-        }
-        (0..warps.div_ceil(4))
-            .map(|group| Warpgroup::new(warps - group * 4))
-            .collect()
     }
 
     fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {
-        let p = self.program;
-        let [np, n32, n64] = p.registers;
-        let mut regs = Regs {
-            pred: vec![0; np as usize],
-            r32: vec![Lanes([0; LANES]); n32 as usize],
-            r64: vec![Lanes([0; LANES]); n64 as usize],
-        };
-        for &(r, v) in &p.constants32 {
-            regs.set32(r, |_| v);
-        }
-        for &(r, v) in &p.constants64 {
-            regs.set64(r, |_| v);
-        }
-        let first_thread = index * 32;
-        for &(special, class, r) in &p.specials {
-            let Clustered { grid, cluster } = self.grid;
-            let of_block = id[0] + grid[0] * (id[1] + grid[1] * id[2]);
-            let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
-            let varied = if is_workspace {
-                None
-            } else {
-                self.varied.special(special, (of_block, index), &self.named)
-            };
-            let value = |lane: usize| -> u32 {
-                let bit = 1_u32 << lane;
-                if let Some(varied) = varied {
-                    return varied;
-                }
-                match special {
-                    Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
-                    Special::Ntid(a) => self.block[a as usize],
-                    Special::Ctaid(a) => id[a as usize],
-                    Special::Nctaid(a) => grid[a as usize],
-                    Special::ClusterCtaid(a) => id[a as usize] % cluster[a as usize],
-                    Special::ClusterNctaid(a) => cluster[a as usize],
-                    Special::ClusterId(a) => id[a as usize] / cluster[a as usize],
-                    Special::NClusterId(a) => grid[a as usize] / cluster[a as usize],
-                    Special::ClusterCtarank => self.rank(id),
-                    Special::ClusterNctarank => cluster.iter().product(),
-                    Special::IsExplicitCluster => u32::from(self.explicit_cluster),
-                    Special::LaneId => lane as u32,
-                    Special::WarpId => index,
-                    Special::NWarpId => threads.div_ceil(32),
-                    // One multiprocessor, as far as a program can see.
-                    Special::SmId | Special::GridId | Special::DriverRegister => 0,
-                    Special::NSmId => 1,
-                    Special::LaneMaskEq => bit,
-                    Special::LaneMaskLt => bit - 1,
-                    Special::LaneMaskLe => bit | (bit - 1),
-                    Special::LaneMaskGt => !(bit | (bit - 1)),
-                    Special::LaneMaskGe => !(bit - 1),
-                    Special::DynamicSharedSize => self.dynamic_shared,
-                    Special::TotalSharedSize => self.shared_bytes,
-                    Special::ReservedShared { end: false } => 0,
-                    Special::ReservedShared { end: true } => p.reserved_shared,
-                    Special::Workspace { .. } if !self.cooperative => 0,
-                    Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
-                    Special::Workspace { high: false } => WORKSPACE as u32,
-                }
-            };
-            match class {
-                crate::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
-                crate::regs::Class::Pred => {
-                    regs.pred[r as usize] = if value(0) == 0 { 0 } else { u32::MAX };
-                }
-                _ => regs.set32(r, value),
-            }
-        }
-        let here = (threads - first_thread).min(32);
-        let live = if here == 32 {
-            u32::MAX
-        } else {
-            (1 << here) - 1
-        };
+        let here = (threads - index * 32).min(32);
+        let live = u32::MAX >> (32 - here);
         Warp {
             index,
-            regs,
+            regs: self.new_registers(id, (index, threads)),
             undefined: None,
-            groups: vec![Group {
-                pc: p.entry,
-                mask: live,
-                stack: Vec::new(),
-                wait: Wait::Ready,
-            }],
-            live,
+            lanes: Divergence::new(self.program.entry, live),
             executed: 0,
             polls: 0,
             copies: Groups::default(),
-            bulk_reads: Groups::default(),
-            bulk_writes: Groups::default(),
+            bulk: BulkCopies::default(),
             products: AsyncProducts::default(),
             inter: Inter::default(),
             near: Near::default(),
             arrived: Arrived::default(),
             fenced: 0,
-            saved: Vec::new(),
-            stream: super::stream::Stream::new(live, p.entry),
-            began: live,
-            first_thread,
+            saved: SavedFrames::default(),
+            stream: Stream::new(live, self.program.entry),
         }
+    }
+}
+
+/// Looks at what others may change before they get a turn to do so.
+const LOOKS: u32 = 64;
+
+impl Warp {
+    /// Returns the index in the block of the thread of the first lane.
+    pub fn first_thread(&self) -> u32 {
+        self.index * LANES as u32
+    }
+
+    /// Begins a turn, in which the warp has not looked at what others may change.
+    pub fn begin_turn(&mut self) {
+        self.polls = 0;
+    }
+
+    /// Notes a look at what others may change, and returns true if the warp has looked often enough for a turn.
+    pub fn look(&mut self) -> bool {
+        self.polls += 1;
+        self.polls >= LOOKS
     }
 }

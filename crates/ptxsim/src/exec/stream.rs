@@ -128,7 +128,7 @@ impl Warp {
         Streams {
             known,
             stream: self.stream,
-            began: self.began,
+            began: self.lanes.began(),
             now,
         }
     }

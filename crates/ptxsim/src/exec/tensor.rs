@@ -218,7 +218,7 @@ impl Machine<'_> {
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
         let bytes = match address.checked_sub(PARAM_WINDOW) {
             Some(offset) if offset >> 32 == 0 => {
-                let from = self.params.get(offset as usize..);
+                let from = self.job.params.get(offset as usize..);
                 from.and_then(|from| from.get(..MAP_BYTES))
             }
             _ => self.memory.tensor_map(address),

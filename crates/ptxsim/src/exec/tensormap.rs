@@ -139,7 +139,7 @@ impl Machine<'_> {
             let change = MapChange {
                 number: before + 1,
                 instruction: s.pc,
-                thread: w.first_thread + lane as u32,
+                thread: w.first_thread() + lane as u32,
             };
             self.map_changes.insert(address, change);
         }

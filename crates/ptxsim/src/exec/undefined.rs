@@ -28,9 +28,12 @@
 use super::state::*;
 use crate::isa::*;
 use crate::memory::{Missing, Origin, Unwritten};
+use crate::parse::lines::LineId;
+use crate::quick::QuickMap;
 use crate::regs::{Class, LANES, Regs, lanes};
 use crate::report::{At, FindingKind};
 use model::{Dependent, FindingEvent, MemoryPlace};
+use std::collections::BTreeMap;
 
 /// The bits of one register in each of 32 lanes. A predicate is the lowest bit.
 type Bits = [u64; LANES];
@@ -254,8 +257,35 @@ pub struct Followed {
     tries: u32,
     /// True if a finding names a value of the line.
     told: bool,
-    /// The number of stores of such values to global memory.
-    pub left: u32,
+    /// Stores to global memory.
+    left: u32,
+}
+
+/// Places in global memory that hold undefined values, by the store and the origin of the value.
+type Left = BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;
+
+/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond those read as never
+/// written.
+const MOST_LEFT: usize = 1 << 16;
+
+/// The undefined values that a launch follows.
+#[derive(Default)]
+pub struct Traces {
+    followed: QuickMap<LineId, Followed>,
+    left: Left,
+}
+
+impl Traces {
+    /// Returns true if findings depend on all blocks: a value is missing in memory until one writes it, or the limit of
+    /// values that are followed is reached.
+    pub fn depend_on_others(&self) -> bool {
+        !self.left.is_empty() || self.followed.values().any(Followed::is_enough)
+    }
+
+    /// Removes all places in global memory that hold undefined values, and returns them.
+    pub fn take_left(&mut self) -> impl Iterator<Item = (usize, usize, At, Origin)> + use<> {
+        std::mem::take(&mut self.left).into_values().flatten()
+    }
 }
 
 /// The number of operations that are tried on undefined values of one line. Beyond it they are followed no more, if the
@@ -273,12 +303,22 @@ impl Followed {
 }
 
 impl Machine<'_> {
+    /// Notes that a store by `by` leaves an undefined value in global memory.
+    pub fn note_left(&mut self, (allocation, at): (usize, usize), by: At, origin: Origin) {
+        self.followed(origin).left += 1;
+        let key = (by.instruction, origin.instruction);
+        let group = self.traces.left.entry(key).or_default();
+        if group.len() < MOST_LEFT {
+            group.push((allocation, at, by, origin));
+        }
+    }
+
     /// Returns the facts on the source line of the instruction that read the value first.
-    pub fn followed(&mut self, origin: Origin) -> &mut Followed {
+    fn followed(&mut self, origin: Origin) -> &mut Followed {
         let inst = self.program.code.get(origin.instruction as usize);
         let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
         let line = source.map(|s| s.loc).unwrap_or_default();
-        self.followed.entry(line).or_default()
+        self.traces.followed.entry(line).or_default()
     }
 
     /// Marks the registers of a load by the undefined bytes at its place: extended by the sign where the load is.

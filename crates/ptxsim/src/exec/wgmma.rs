@@ -17,6 +17,7 @@
 use super::access::address::Site;
 use super::access::{LaneAccess, Target};
 use super::bulk::BulkRead;
+use super::divergence::Current;
 use super::float_ops::w as canonical;
 use super::mma_exact::number;
 use super::mma_run::{add_products, cut, decode};
@@ -24,6 +25,7 @@ use super::mma_sums::{Factors, Precision};
 use super::observe::cost::Passes;
 use super::observe::layouts::Described;
 use super::state::*;
+use super::warp::Next;
 use super::warpgroup;
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
@@ -188,7 +190,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
         let group = w.index / WARPS_OF_GROUP;
-        let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.threads;
+        let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.barriers.threads();
         if s.mask != ALL || !is_whole {
             let what = "wgmma by part of a warpgroup, which is four whole warps";
             return self.fault(FaultKind::Undefined, at, what);
@@ -528,27 +530,37 @@ impl Machine<'_> {
     }
 
     /// Executes `wgmma.fence`: products from here on may use registers that were accessed before.
-    pub fn wgmma_fence(&mut self, w: &mut Warp) {
+    pub fn wgmma_fence(&mut self, _: &mut BlockState, w: &mut Warp, _: Site) -> Run<()> {
         w.products.fences += 1;
+        Ok(())
     }
 
     /// Executes `wgmma.commit_group`: makes a group of the open products.
-    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp) {
+    pub fn wgmma_commit(&mut self, b: &mut BlockState, w: &mut Warp, _: Site) -> Run<()> {
         let open = std::mem::take(&mut w.products.open);
         w.products.committed.push_back(open);
         warpgroup::commit(b, w.index, std::mem::take(&mut w.products.reads));
         self.progress += 1;
+        Ok(())
     }
 
-    /// Completes all groups but the last `keep`. Returns `None` when that is done. If the other warps of the warpgroup
-    /// have not committed as many groups, the warp has to wait: returns the number of groups that each of them has to
-    /// commit first.
-    pub fn wgmma_wait(&mut self, b: &mut BlockState, w: &mut Warp, keep: u32) -> Option<u64> {
+    /// Completes all but the last `keep` groups, once all warps of the warpgroup have committed as many.
+    pub fn wgmma_wait(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        keep: u32,
+        (now, mask): (&mut Current, u32),
+    ) -> Run<Next> {
+        if self.gather_warp(b, w, now, mask)?.is_none() {
+            return Ok(Next::Reschedule);
+        }
         while w.products.committed.len() > keep as usize {
             let count = warpgroup::next(b, w.index);
             let is_empty = w.products.committed.front().is_some_and(Vec::is_empty);
             if !is_empty && !warpgroup::has_committed(b, w.index, count) {
-                return Some(count);
+                let wait = Wait::Products { count };
+                return Ok(self.wait_again(w, now, (now.mask, 0), wait));
             }
             let group = w.products.committed.pop_front();
             warpgroup::end_wait(b, w.index);
@@ -556,7 +568,7 @@ impl Machine<'_> {
                 self.land_product(w, product);
             }
         }
-        None
+        Ok(Next::Step)
     }
 
     /// Puts the sums of a product into the registers, unless a later product under way adds to them, too.
@@ -589,7 +601,7 @@ impl Machine<'_> {
     /// Reports the products that a warp has under way when its last lanes end, because no thread is left to wait for
     /// them, and completes them.
     pub fn end_products(&mut self, b: &mut BlockState, w: &mut Warp, s: Site) {
-        if w.live & !s.mask != 0 {
+        if w.lanes.live() & !s.mask != 0 {
             return;
         }
         let mut left: Vec<Product> = w.products.committed.drain(..).flatten().collect();

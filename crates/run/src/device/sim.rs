@@ -12,7 +12,7 @@ use model::Unsupported;
 use model::{
     Arose, Case, Counter, DriverFacts, ElemType, Fault, FaultKind, FaultSite, Finding, Image,
     ImageMemory, Launch, LaunchSite, NotRun, Place, Printed, Sampler, SimulationFacts, TensorMap,
-    TextureAddress, TextureFilter, TextureRead, Withheld,
+    TextureAddress, TextureFilter, TextureRead,
 };
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
@@ -296,32 +296,6 @@ impl SimDevice {
         Ok(())
     }
 
-    /// Runs every step on what the steps before it left in memory.
-    fn launch_steps(&mut self, call: &Call) -> Result<SimulationFacts> {
-        let code = self.loaded(call)?;
-        let several = call.steps.len() > 1;
-        let mut left = self.limit;
-        let mut shown = Shown::default();
-        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
-            let entry = several.then_some(name.as_str());
-            self.work(&step.before)?;
-            match self.execute(&code.module, symbol, step, self.limits(left)) {
-                Ok(mut report) => {
-                    left = left.saturating_sub(report.counters.total.issued);
-                    for arose in std::mem::take(&mut report.arose) {
-                        if self.arose.iter().all(|known| known.is_nan != arose.is_nan) {
-                            self.arose.push(arose);
-                        }
-                    }
-                    shown.add(entry, report);
-                }
-                Err(stopped) => return Err(stopped.at_entry(entry, self.limit)),
-            }
-            self.work(&step.after)?;
-        }
-        Ok(shown.facts())
-    }
-
     /// Does the work between launches. A copy also copies memory that has no value.
     fn work(&mut self, works: &[MemoryWork]) -> Result<()> {
         for work in works {
@@ -347,57 +321,6 @@ impl SimDevice {
         };
         let params = parameters(kernel, step)?;
         ptxsim::launch_as(kernel, &launch, &params, &mut self.memory, limits).map_err(stopped)
-    }
-}
-
-/// The facts of a launch's steps so far.
-#[derive(Default)]
-struct Shown {
-    findings: Vec<Finding>,
-    not_judged: Vec<String>,
-    counters: Counters,
-    withheld: BTreeMap<Counter, Withheld>,
-    printed: Vec<String>,
-}
-
-impl Shown {
-    fn add(&mut self, entry: Option<&str>, report: Report) {
-        let findings = report.findings.into_iter().map(|found| Finding {
-            entry: entry.map(str::to_owned),
-            ..found
-        });
-        self.findings.extend(findings);
-        let not_judged = report.not_judged.into_iter().map(|what| match entry {
-            Some(entry) => format!("in {entry}: {what}"),
-            None => what,
-        });
-        self.not_judged.extend(not_judged);
-        self.counters += report.counters;
-        for (counter, why) in report.withheld {
-            self.withheld.entry(counter).or_insert(why);
-        }
-        self.printed.extend(report.printed);
-    }
-
-    fn facts(mut self) -> SimulationFacts {
-        // The gravest findings come first, whichever step they belong to.
-        self.findings
-            .sort_by_key(|found| (found.kind, Reverse(found.times)));
-        let [counters, information] = self.counters.split(&self.withheld);
-        let lines = Counter::ALL.map(|counter| (counter, self.counters.lines(counter, LINES)));
-        SimulationFacts {
-            findings: self.findings,
-            not_judged: self.not_judged,
-            counters,
-            information,
-            withheld: self.withheld,
-            lines: lines
-                .into_iter()
-                .filter(|(_, lines)| !lines.is_empty())
-                .collect(),
-            computed: self.counters.computed,
-            printed: printed(&self.printed),
-        }
     }
 }
 
@@ -762,7 +685,57 @@ impl Device for SimDevice {
 
     fn launch(&mut self, call: &Call) -> Result<()> {
         self.shown = None;
-        self.shown = Some(self.launch_steps(call)?);
+        let code = self.loaded(call)?;
+        let several = call.steps.len() > 1;
+        let mut left = self.limit;
+        let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
+        let (mut counted, mut withheld) = (Counters::default(), BTreeMap::new());
+        let mut texts = Vec::new();
+        // Every step runs on what the steps before it left in memory.
+        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
+            let entry = several.then_some(name.as_str());
+            self.work(&step.before)?;
+            let report = self
+                .execute(&code.module, symbol, step, self.limits(left))
+                .map_err(|stopped| stopped.at_entry(entry, self.limit))?;
+            self.work(&step.after)?;
+            left = left.saturating_sub(report.counters.total.issued);
+            for arose in report.arose {
+                if self.arose.iter().all(|known| known.is_nan != arose.is_nan) {
+                    self.arose.push(arose);
+                }
+            }
+            findings.extend(report.findings.into_iter().map(|finding| Finding {
+                entry: entry.map(str::to_owned),
+                ..finding
+            }));
+            not_judged.extend(report.not_judged.into_iter().map(|what| match entry {
+                Some(entry) => format!("in {entry}: {what}"),
+                None => what,
+            }));
+            for (counter, why) in report.withheld {
+                withheld.entry(counter).or_insert(why);
+            }
+            counted += report.counters;
+            texts.extend(report.printed);
+        }
+        // The gravest findings come first, whichever step they belong to.
+        findings.sort_by_key(|found| (found.kind, Reverse(found.times)));
+        let [counters, information] = counted.split(&withheld);
+        let lines = Counter::ALL.map(|counter| (counter, counted.lines(counter, LINES)));
+        self.shown = Some(SimulationFacts {
+            findings,
+            not_judged,
+            counters,
+            information,
+            withheld,
+            lines: lines
+                .into_iter()
+                .filter(|(_, lines)| !lines.is_empty())
+                .collect(),
+            computed: counted.computed,
+            printed: printed(&texts),
+        });
         Ok(())
     }
 

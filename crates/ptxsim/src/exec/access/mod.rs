@@ -17,6 +17,7 @@ pub mod transfer;
 use crate::check::global::Scoped;
 use crate::check::race::Strength;
 use crate::exec::state::*;
+use crate::exec::warp::Next;
 use crate::isa::*;
 use crate::memory::{Content, Witness};
 use crate::regs::{LANES, lanes};
@@ -124,6 +125,31 @@ fn strength(access: &Access) -> Strength {
 }
 
 impl Machine<'_> {
+    /// Executes a load, a store or an atomic. A warp that polls memory makes way for others after a while.
+    #[inline(always)]
+    pub fn transfer<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        transfer: Transfer,
+        s: Site,
+    ) -> Run<Next> {
+        if let Transfer::Store(access) = transfer {
+            self.progress += u64::from(access.space != AddressSpace::Local);
+        }
+        self.access::<CHECKS>(b, w, transfer, s)?;
+        let polls = match transfer {
+            Transfer::Load(access) => access.order != Order::Weak,
+            Transfer::Store(_) => false,
+            Transfer::Update(atom) => !atom.destinations.is_empty(),
+        };
+        Ok(if polls && w.look() {
+            Next::Yield
+        } else {
+            Next::Step
+        })
+    }
+
     /// Makes a load, a store or an atomic, from its addresses to its registers.
     pub fn access<const CHECKS: bool>(
         &mut self,
@@ -173,8 +199,14 @@ impl Machine<'_> {
                     self.in_global::<CHECKS>(b, w, transfer, &x)?;
                 }
                 (AddressSpace::Shared | AddressSpace::Cluster, _) => {
-                    self.by_owner(b, w, space, &x, |m, b, w, owner, x| {
-                        m.in_shared::<CHECKS>(b, w, owner, transfer, x);
+                    let values = transfer.values::<CHECKS>(&w.regs);
+                    let values = values.as_ref();
+                    let x = LaneAccess { values, ..x };
+                    self.by_owner(b, w, space, &x, |m, b, w, mut owner, x| {
+                        let seen = m.observe_shared::<CHECKS>(b, w, owner.as_deref_mut(), x);
+                        let owner = owner.unwrap_or(b);
+                        m.progress += transfer.run(&mut w.regs, &mut owner.shared, seen, x, true);
+                        m.follow::<CHECKS>(owner, w, transfer, x, Target::Shared);
                         Ok(())
                     })?;
                 }
@@ -184,8 +216,8 @@ impl Machine<'_> {
                 }
                 (AddressSpace::Local, _) => self.in_local::<CHECKS>(b, w, transfer, &x)?,
                 (AddressSpace::Param, Transfer::Load(_)) => {
-                    self.in_window(b, w, &x, self.params.len(), AddressSpace::Param)?;
-                    transfer::deposit_all(&mut w.regs, access, self.params, at, mask);
+                    self.in_window(b, w, &x, self.job.params.len(), AddressSpace::Param)?;
+                    transfer::deposit_all(&mut w.regs, access, self.job.params, at, mask);
                 }
                 (AddressSpace::Param, _) => {
                     let what = "write to a kernel parameter";
@@ -250,26 +282,6 @@ impl Machine<'_> {
         self.follow::<CHECKS>(b, w, transfer, &x, Target::Global(i));
     }
 
-    /// Does what [`Self::within_allocation`] does, in the shared memory of `owner`, or else of the block at work.
-    #[inline(always)]
-    fn in_shared<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        mut owner: Option<&mut BlockState>,
-        transfer: Transfer,
-        x: &LaneAccess,
-    ) {
-        let values = transfer.values::<CHECKS>(&w.regs);
-        let values = values.as_ref();
-        let x = LaneAccess { values, ..*x };
-        let seen = self.observe_shared::<CHECKS>(b, w, owner.as_deref_mut(), &x);
-        let of = owner.unwrap_or(b);
-        self.progress += transfer.run(&mut w.regs, &mut of.shared, seen, &x, true);
-        self.follow::<CHECKS>(of, w, transfer, &x, Target::Shared);
-    }
-
-    /// Makes an access to the local memory of each lane.
     fn in_local<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -279,7 +291,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         let size = self.program.local_bytes as usize;
         self.in_window(b, w, x, size, AddressSpace::Local)?;
-        let base = |lane: usize| (w.first_thread as usize + lane) * size;
+        let base = |lane: usize| (w.first_thread() as usize + lane) * size;
         let at = std::array::from_fn(|lane| x.at[lane].wrapping_add(base(lane) as u64));
         let x = LaneAccess { at: &at, ..*x };
         // No other thread can access this memory, so no observer has a question.

@@ -84,7 +84,11 @@ impl Machine<'_> {
                 self.tell_exited(at, b.id);
             }
         }
-        let sent = b.deliveries.iter().filter_map(|d| Some((d, d.from?)));
+        let sent = b
+            .mbarriers
+            .under_way()
+            .iter()
+            .filter_map(|d| Some((d, d.from?)));
         for (d, from) in sent {
             let source = self
                 .cluster
@@ -102,7 +106,7 @@ impl Machine<'_> {
             .blocks
             .iter()
             .flatten()
-            .flat_map(|other| &other.deliveries)
+            .flat_map(|other| other.mbarriers.under_way())
             .filter(|d| d.from == Some(b.rank) && d.source.is_some())
             .filter_map(|d| {
                 Some((
@@ -213,7 +217,7 @@ impl Machine<'_> {
         };
         for l in lanes(s.mask) {
             let init = Init {
-                thread: w.first_thread + l as u32,
+                thread: w.first_thread() + l as u32,
                 warp: number_of(b, w.index),
                 epoch: clocks.epoch(w.index),
                 instruction: s.pc,
@@ -268,13 +272,13 @@ impl Machine<'_> {
         let here = At::lane(b, w, s.pc, c.lane).address(address);
         let thread = c.warp * LANES as u32 + c.other_lane.unwrap_or(0);
         let other = Some(Other {
-            block: Some(self.grid.place(c.block)),
+            block: Some(self.job.grid.place(c.block)),
             ..Other::by(c.instruction, thread)
         });
         self.find(FindingKind::SharedRace, here, other, |m| {
             let owner = owner.id;
             let memory = MemoryPlace::Distributed { address, owner };
-            let block = Some(m.grid.place(c.block));
+            let block = Some(m.job.grid.place(c.block));
             Between::Unordered.race(memory, [write, c.was_write], block, None)
         });
     }

@@ -106,7 +106,8 @@ impl Machine<'_> {
     /// Reports copies to shared memory that are still on their way when their block ends: no thread is left to wait.
     pub fn tell_unawaited_copies(&mut self, b: &BlockState) {
         for d in b
-            .deliveries
+            .mbarriers
+            .under_way()
             .iter()
             .filter(|d| d.bytes.is_some() && d.from.is_none())
         {

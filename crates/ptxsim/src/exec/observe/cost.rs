@@ -143,49 +143,63 @@ pub fn whole_sectors(to: &Addresses, from: &Addresses, mask: u32) -> bool {
     })
 }
 
-/// The number of times that warps issued each instruction, and the number of lanes.
+/// The costs of each instruction of a program.
 ///
-/// They are kept as differences between neighbouring instructions, modulo 2^64. A run of instructions then costs as
-/// much as one: its begin and its end are written, and [`Issues::settle`] adds up.
-pub struct Issues(Vec<(u64, u64)>);
+/// How often warps issued an instruction, and with how many lanes, is kept as differences between neighbouring
+/// instructions, modulo 2^64. A run of instructions then costs as much as one.
+pub struct Costs {
+    all: Vec<Cost>,
+    issues: Vec<(u64, u64)>,
+}
 
-impl Issues {
-    pub fn new(instructions: usize) -> Issues {
-        Issues(vec![(0, 0); instructions + 1])
+impl Costs {
+    pub fn new(instructions: usize) -> Self {
+        Self {
+            all: vec![Cost::default(); instructions],
+            issues: vec![(0, 0); instructions + 1],
+        }
     }
 
-    /// Counts that the instructions `from..end` were issued by this number of lanes.
     #[inline(always)]
-    pub fn span(&mut self, from: u32, end: u32, lanes: u32) {
-        let at = &mut self.0[from as usize];
+    pub fn at(&mut self, instruction: u32) -> &mut Cost {
+        &mut self.all[instruction as usize]
+    }
+
+    /// Notes that the instructions `from..end` were issued by this number of lanes.
+    #[inline(always)]
+    pub fn issue(&mut self, from: u32, end: u32, lanes: u32) {
+        let at = &mut self.issues[from as usize];
         *at = (at.0.wrapping_add(1), at.1.wrapping_add(lanes.into()));
-        let at = &mut self.0[end as usize];
+        let at = &mut self.issues[end as usize];
         *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
     }
 
-    /// Takes back lanes of a span that did not execute an instruction because of its guard.
+    /// Takes back issues and lanes that were noted for an instruction that waits, or whose guard is false.
     #[inline(always)]
-    pub fn without(&mut self, instruction: u32, lanes: u32) {
+    pub fn take_back(&mut self, instruction: u32, issues: u64, lanes: u32) {
         let at = instruction as usize;
-        self.0[at].1 = self.0[at].1.wrapping_sub(lanes.into());
-        self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
+        let here = &mut self.issues[at];
+        *here = (
+            here.0.wrapping_sub(issues),
+            here.1.wrapping_sub(lanes.into()),
+        );
+        let next = &mut self.issues[at + 1];
+        *next = (
+            next.0.wrapping_add(issues),
+            next.1.wrapping_add(lanes.into()),
+        );
     }
 
-    /// Takes back one issue of an instruction that a span counted.
-    pub fn not_at_all(&mut self, instruction: u32) {
-        let at = instruction as usize;
-        self.0[at].0 = self.0[at].0.wrapping_sub(1);
-        self.0[at + 1].0 = self.0[at + 1].0.wrapping_add(1);
-    }
-
-    /// Adds what was counted to the costs of the instructions.
-    pub fn settle(&self, costs: &mut [Cost]) {
+    /// Removes all costs and returns them.
+    pub fn take(&mut self) -> Vec<Cost> {
+        let mut costs = std::mem::take(&mut self.all);
         let mut now = (0_u64, 0_u64);
-        for (cost, change) in costs.iter_mut().zip(&self.0) {
+        for (cost, change) in costs.iter_mut().zip(&self.issues) {
             now = (now.0.wrapping_add(change.0), now.1.wrapping_add(change.1));
             cost.issued += now.0;
             cost.lanes += now.1;
         }
+        costs
     }
 }
 
@@ -196,7 +210,7 @@ impl Machine<'_> {
         if is_off(Observer::Cost, pc) {
             return None;
         }
-        self.costs.get_mut(pc as usize)
+        Some(self.costs.at(pc))
     }
 
     /// Counts an access whose number of passes is not known.

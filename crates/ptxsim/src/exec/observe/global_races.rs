@@ -143,7 +143,7 @@ impl Machine<'_> {
         let other = Other {
             instruction: c.instruction,
             thread: c.other_lane.map(|lane| c.warp * 32 + lane),
-            block: Some(self.grid.place(c.block)),
+            block: Some(self.job.grid.place(c.block)),
         };
         self.find(kind, here, Some(other), |m| {
             let memory = MemoryPlace::Buffer {

@@ -13,7 +13,6 @@ use crate::regs::lanes;
 use crate::report::At;
 use crate::switch::{Observer, is_off};
 use model::{Dependent, MemoryPlace};
-use std::collections::BTreeMap;
 
 impl Machine<'_> {
     /// Returns true if no byte of an allocation lacks a value. The answer is false for shared and local memory.
@@ -91,20 +90,15 @@ impl Machine<'_> {
             Target::Local => b.local.leave(at, (missing, origin)),
             Target::Global(i) => {
                 self.memory.at_mut(i).content.leave(at, (missing, origin));
-                self.followed(origin).left += 1;
-                let group = self.left.entry((s.pc, origin.instruction)).or_default();
-                if group.len() < MOST_LEFT {
-                    let by = At::lane(b, w, s.pc, lane as u32);
-                    group.push((i, at + missing.trailing_zeros() as usize, by, origin));
-                }
+                let first = at + missing.trailing_zeros() as usize;
+                self.note_left((i, first), At::lane(b, w, s.pc, lane as u32), origin);
             }
         }
     }
 
     /// Reports undefined values that nothing has overwritten by the end of a launch.
     pub fn tell_what_is_left(&mut self) {
-        let left = std::mem::take(&mut self.left);
-        for (i, at, by, origin) in left.into_values().flatten() {
+        for (i, at, by, origin) in self.traces.take_left() {
             let allocation = self.memory.at(i);
             if !allocation.content.holds(at, 1) {
                 let address = allocation.base + at as u64;
@@ -116,10 +110,3 @@ impl Machine<'_> {
         }
     }
 }
-
-/// Places of one store that are remembered to be looked at when the launch has ended. Places beyond
-/// those read as never written.
-const MOST_LEFT: usize = 1 << 16;
-
-/// Places in global memory that hold undefined values, by the store and the origin of the value.
-pub type Left = BTreeMap<(u32, u32), Vec<(usize, usize, At, Origin)>>;

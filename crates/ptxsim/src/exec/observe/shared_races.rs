@@ -86,12 +86,10 @@ impl Machine<'_> {
             let between = |past: &Past| Between::new(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
             let place = x.at[l] as u32;
-            let past = if x.writes() {
-                shadow.write(place, x.bytes, who, strength, all, grave)
-            } else {
-                shadow.read(place, x.bytes, who, strength, grave)
+            let writers = x.writes().then_some(all);
+            let Some(past) = shadow.access((place, x.bytes), who, strength, writers, grave) else {
+                continue;
             };
-            let Some(past) = past else { continue };
             let within = u32::from(past.warp) == w.index;
             let again = x.writes() && past.was_write && past.instruction == s.pc;
             // The other access is by another lane of this instruction: memory does not have its value yet, and no
