@@ -266,6 +266,13 @@ const MOST_TRIES: u32 = 4_000;
 const STORES_TOLD: u32 = 500;
 
 impl Followed {
+    /// Adds what other blocks did with values of the line.
+    pub fn add(&mut self, other: &Followed) {
+        self.tries += other.tries;
+        self.told |= other.told;
+        self.left += other.left;
+    }
+
     /// Returns true if values of the line are followed no more, because the line is known to be at fault.
     pub fn is_enough(&self) -> bool {
         self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
