@@ -207,8 +207,8 @@ pub(crate) fn looks(
         // A parameter whose place is not known may be one.
         let Some(at) = at else { return true };
         // Fewer than eight bytes at the end cannot be a pointer.
-        let word = params.get(at..at + 8).and_then(|word| word.try_into().ok());
-        word.is_some_and(|word| memory.find(u64::from_le_bytes(word), 0).is_some())
+        let word = params.get(at..).and_then(|rest| rest.first_chunk());
+        word.is_some_and(|word| memory.find(u64::from_le_bytes(*word), 0).is_some())
     };
     let taken = Flow::from_pointers(program, pointers).taken(program);
     all.extend(taken.map(|inst| look(Circumstance::Addresses, inst)));
@@ -264,7 +264,7 @@ impl Flow {
             let at = place(from);
             let mut elements = 0..from.bytes() as usize;
             // Part of a pointer, too, is made of one.
-            at.is_none() || elements.any(|n| is_pointer(at.map(|at| (at + n) & !7)))
+            at.is_none() || elements.any(|n| is_pointer(at.map(|at| at.saturating_add(n) & !7)))
         };
         Self::follow(program, variables, |inst| {
             inst.op.facts().memory().any(|access| {

@@ -149,7 +149,31 @@ fn value(counter: Counter, by_kind: &BTreeMap<Kind, Cost>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Module;
     use model::Doubt;
+
+    #[test]
+    fn an_instruction_counts_and_not_the_steps_of_its_operands() {
+        for (line, kind) in [
+            ("@%p1 vote.sync.ballot.b32 %r1, 1, 1;", Kind::Exchange),
+            (
+                "@%p1 cp.async.ca.shared.global [s], [%rd1], 4, %p2;",
+                Kind::AsyncCopy,
+            ),
+        ] {
+            let text = format!(
+                ".version 8.4\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 s[16];\n\
+                 .entry k()\n{{\n.reg .pred %p<3>; .reg .b32 %r<2>; .reg .b64 %rd<2>;\n{line}\nret;\n}}"
+            );
+            let module = Module::load(&text).unwrap();
+            let program = &module.kernel("k").unwrap().program;
+            let counting = program.code.iter().filter(|inst| inst.counts);
+            let kinds: Vec<Kind> = counting
+                .map(|inst| inst.op.kind(program.form(inst)))
+                .collect();
+            assert_eq!(kinds[0], kind, "{line}");
+        }
+    }
 
     #[test]
     fn only_counters_of_the_gate_tier_that_are_not_withheld_are_gated() {

@@ -174,13 +174,13 @@ impl Memory {
     /// Allocates at a device address of the caller's choice. Fails if another allocation is there or the limit is
     /// exceeded.
     pub fn place(&mut self, name: &str, base: u64, bytes: u64) -> Result<(), MemoryError> {
-        let is_free = |at| self.find(at, 1).is_none();
         let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
             return Err(MemoryError(format!(
                 "{name}: it ends behind the last address"
             )));
         };
-        if !is_free(base) || !is_free(last) {
+        let overlaps = |a: &Allocation| a.base <= last && base < a.base + a.len() as u64;
+        if self.allocations.iter().any(overlaps) {
             return Err(MemoryError(format!(
                 "{name}: something else is at {base:#x}"
             )));
@@ -559,6 +559,12 @@ mod tests {
             "{wild}"
         );
         assert!(Memory::new(10).alloc("x", 11).is_err());
+        m.place("inner", 0x1000, 16).unwrap();
+        for (base, bytes) in [(0xf00, 0x200), (0xfff, 2), (0x1008, 1), (0x100f, 9)] {
+            assert!(m.place("over it", base, bytes).is_err(), "{base:#x}");
+        }
+        m.place("before it", 0xf00, 0x100).unwrap();
+        m.place("behind it", 0x1010, 1).unwrap();
     }
 
     #[test]

@@ -16,15 +16,12 @@
 //! findings and texts are joined in the order of the blocks. These things, too, give the attempt up: a fault, a strong
 //! access to global memory through a generic address, a race in global memory within the blocks of one thread, an
 //! access that could not be judged, an undefined value that is left in memory or followed no more, a block that only
-//! polls, and too little room for the records, texts or instructions.
-//!
-//! **What this does not cover.** The limit up to which undefined values of a line are followed (`Followed`) is counted
-//! by thread. A finding of such a value may therefore have another count than with the blocks in turn, where one count
-//! takes in all of them. In turn, a block that has used its share pauses (`schedule`), and the next one may print or
-//! find something before it goes on. Here all of a block comes before the next.
+//! polls, one that would pause in turn where something is printed or found, and too little room for the records, texts
+//! or instructions.
 
 use crate::check::global::GlobalShadow;
 use crate::exec::state::{Machine, Outcome};
+use crate::exec::undefined::Traces;
 use crate::isa::{AddressSpace, Order};
 use crate::isa::{MemoryAccess, Object};
 use crate::job::Job;
@@ -56,6 +53,7 @@ struct Shard {
     costs: Vec<Cost>,
     global: GlobalShadow,
     instructions: u64,
+    traces: Traces,
     written: Vec<Option<SharedBytes>>,
 }
 
@@ -116,7 +114,16 @@ pub fn run_on_threads(job: &Job, memory: &mut Memory) -> Option<(Outcome, BTreeM
         .flat_map(|s| &s.parts)
         .map(|p| p.printed.len())
         .sum();
-    if !apart || printed >= MAX_PRINTED || instructions >= job.limits.instructions {
+    // In turn, one count takes in all blocks.
+    let mut traces = Traces::default();
+    for shard in &shares {
+        traces.add(&shard.traces);
+    }
+    if !apart
+        || traces.depend_on_others()
+        || printed >= MAX_PRINTED
+        || instructions >= job.limits.instructions
+    {
         return None;
     }
     let reached = memory.reached(|number| {
@@ -194,6 +201,7 @@ fn one_thread(
         costs,
         global,
         instructions,
+        traces: std::mem::take(&mut machine.traces),
         written: memory.into_apart(base),
     })
 }
@@ -203,19 +211,25 @@ fn whole_unit(machine: &mut Machine, number: u32) -> Option<()> {
     let mut unit = machine.unit::<true>(number);
     let before = machine.instructions_left;
     let (mut progress, mut spun) = (machine.progress, 0);
+    let mut pauses = false;
     loop {
         let share = machine.run_unit::<true>(&mut unit).ok()?;
         if machine.flags.have_crossed() || before - machine.instructions_left > MAX_BLOCK {
             return None;
         }
         match share {
-            Share::Ended => return Some(()),
+            Share::Ended => {
+                // In turn, later blocks may print or find something before a block that pauses does.
+                let silent = machine.printed.is_empty() && machine.findings.is_empty();
+                return (silent || !pauses).then_some(());
+            }
             Share::Used | Share::Waiting => {}
             Share::Spun if machine.progress != progress => (progress, spun) = (machine.progress, 0),
             // A block that never stops is judged when the blocks run in turn.
             Share::Spun if spun == MAX_SPUN => return None,
             Share::Spun => spun += 1,
         }
+        pauses = true;
     }
 }
 

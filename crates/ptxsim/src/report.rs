@@ -133,6 +133,10 @@ impl Findings {
         std::mem::take(self).groups
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// Removes all findings and returns the first `most` of them, by gravity of their kind, then by number of
     /// occurrences.
     pub fn ranked(&mut self, most: usize) -> Vec<Finding> {

@@ -231,7 +231,16 @@ impl Page {
         let held = page.map_or(0, Page::bytes);
         let (reads, writes) = page.map_or((false, false), |p| (p.has(false), p.has(true)));
         let second = page.is_some_and(|p| !p.second.is_empty());
-        cells(reads || !write) + cells(second) + cells(writes || write) - held
+        // Each of the smaller places gets a copy of the lists.
+        let copies = page.map_or(0, |p| (1 << (p.shift - shift)) - 1);
+        let lists = page.filter(|_| copies > 0).map_or(0, Page::hidden_bytes);
+        cells(reads || !write) + cells(second) + cells(writes || write) - held + copies * lists
+    }
+
+    /// Returns the bytes of the lists of hidden writes.
+    fn hidden_bytes(&self) -> u64 {
+        let bytes = |hidden: &Hidden| Hidden::LIST + Hidden::ENTRY * hidden.all.len() as u64;
+        self.hidden.values().map(bytes).sum()
     }
 
     /// Makes places as small as `1 << shift` bytes, and makes room for reads or writes.
@@ -436,12 +445,12 @@ impl Page {
         }
         let before = hidden.all.len();
         hidden.all.retain(|known| known.lanes != 0);
+        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
         let same = |known: &&mut HiddenWrite| (known.cell ^ write.cell) & !LANE == 0;
         if let Some(known) = hidden.all.iter_mut().skip(from).take(to - from).find(same) {
             known.lanes |= write.lanes;
             return true;
         }
-        room.give_back(Hidden::ENTRY * (before - hidden.all.len()) as u64);
         hidden.has_weak |= order.reader(write.cell).strength == Strength::Weak;
         let fits = room.take(Hidden::ENTRY);
         if fits {
@@ -580,4 +589,56 @@ fn third(a: Reader, b: Reader, n: Reader) -> Step {
         return without_b;
     }
     Step::ForgetNew
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order of writes of which the last one of a lane stands for those before it. Two stamps belong to each warp.
+    struct Lanes;
+
+    impl Order for Lanes {
+        fn reader(&self, cell: Cell) -> Reader {
+            Reader {
+                block: 0,
+                warp: (cell >> STAMP_SHIFT) / 2,
+                epoch: 1,
+                strength: Strength::Weak,
+            }
+        }
+        fn before(&self, _: Cell, _: Cell) -> bool {
+            false
+        }
+        fn warp_of_launch(&self, reader: Reader) -> u64 {
+            reader.warp.into()
+        }
+        fn replaces(&self, _: Cell, _: Cell) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn hidden_writes_give_back_what_they_took() {
+        let (mut used, mut page) = (0, Page::new(3));
+        let mut room = Room {
+            used: &mut used,
+            limit: 1 << 20,
+        };
+        assert!(room.take(Page::cost(None, 3, true)));
+        page.provide(3, true);
+        // The last one takes the lane of the first and joins the second.
+        for (stamp, lanes) in [(2, 1), (3, 2), (3, 1), (4, 1)] {
+            let cell = stamp << STAMP_SHIFT;
+            assert!(page.hide(0, HiddenWrite { cell, lanes }, &Lanes, &mut room));
+        }
+        assert_eq!(*room.used, page.bytes() + page.hidden_bytes());
+        assert!(room.take(Page::cost(Some(&page), 2, true)));
+        page.provide(2, true);
+        assert_eq!(*room.used, page.bytes() + page.hidden_bytes());
+        for at in 0..2 {
+            page.reveal(at, &mut room, |_| false);
+        }
+        assert_eq!(used, page.bytes());
+    }
 }

@@ -382,11 +382,8 @@ impl Decoder<'_> {
         if self.guard != 0 {
             let (register, negated) = (self.guard / 2 - 1, self.guard % 2);
             let kept = self.register(Class::Pred);
-            // The steps themselves count, and not this copy.
-            let first = std::mem::replace(&mut self.first_step, false);
             self.guard = 0;
-            self.alu(op1::<cmp_ops::PredMov>(), &[kept, register]);
-            self.first_step = first;
+            self.operand_step(op1::<cmp_ops::PredMov>(), &[kept, register]);
             self.guard = (kept + 1) * 2 + negated;
         }
     }

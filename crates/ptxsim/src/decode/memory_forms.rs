@@ -276,7 +276,8 @@ impl Decoder<'_> {
                             let ignore = self.predicate(n, i)?;
                             let read = self.register(Class::R32);
                             let (none, all) = (self.constant32(0), self.constant32(bytes));
-                            self.alu(op3::<int_ops::w32::Selp>(), &[read, none, all, ignore]);
+                            let select = op3::<int_ops::w32::Selp>();
+                            self.operand_step(select, &[read, none, all, ignore]);
                             read
                         }
                         operand => self.value(i, operand, Class::R32, Ty::U32)?,

@@ -372,6 +372,13 @@ impl<'a> Decoder<'a> {
         self.emit(Op::Alu(op), o);
     }
 
+    /// Adds a step that computes an operand. The instruction itself counts, and not this step.
+    fn operand_step(&mut self, op: AluOp, operands: &[u32]) {
+        let first = std::mem::replace(&mut self.first_step, false);
+        self.alu(op, operands);
+        self.first_step = first;
+    }
+
     /// Refuses the form of an instruction.
     fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
         self.not_built(i.pos, i.form(), i.loc, detail)

@@ -124,7 +124,8 @@ impl Decoder<'_> {
                         let r = self.register(Class::Pred);
                         let c = self.constant32(u32::from(bits != 0));
                         let guard = std::mem::replace(&mut self.guard, 0);
-                        self.alu(crate::alu::op1::<crate::exec::cmp_ops::NotZero>(), &[r, c]);
+                        let not_zero = crate::alu::op1::<crate::exec::cmp_ops::NotZero>();
+                        self.operand_step(not_zero, &[r, c]);
                         self.guard = guard;
                         Ok(r)
                     }
@@ -159,19 +160,15 @@ impl Decoder<'_> {
     fn frame_address(&mut self, at: u32, offset: i64, class: Class) -> u32 {
         let by = self.constant64(u64::from(at).wrapping_add(offset as u64));
         let wide = self.register(Class::R64);
-        // The instruction itself counts, not the steps that compute its operand.
-        let first = std::mem::replace(&mut self.first_step, false);
-        self.alu(op2::<int_ops::w64::Add>(), &[wide, self.stack_pointer, by]);
-        let address = match class {
+        self.operand_step(op2::<int_ops::w64::Add>(), &[wide, self.stack_pointer, by]);
+        match class {
             Class::R64 => wide,
             _ => {
                 let low = self.register(Class::R32);
-                self.alu(op1::<int_ops::LowWord>(), &[low, wide]);
+                self.operand_step(op1::<int_ops::LowWord>(), &[low, wide]);
                 low
             }
-        };
-        self.first_step = first;
-        address
+        }
     }
 
     /// Returns a register with the address of a symbol, plus an offset.

@@ -104,10 +104,7 @@ impl Decoder<'_> {
             };
         }
         let b_at = self.descriptor(i, 2)?;
-        // The instruction itself counts, not the steps that compute its operand.
-        let first = std::mem::replace(&mut self.first_step, false);
         let adds = self.value(i, self.operand(i, 3)?, Class::Pred, Ty::Pred)?;
-        self.first_step = first;
         self.watch_shared(AddressSpace::Shared, 4);
         let product = Wgmma {
             shape,

@@ -26,6 +26,10 @@ impl Printed {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
     pub fn is_full(&self) -> bool {
         self.texts.len() >= MAX_PRINTED
     }
@@ -146,55 +150,36 @@ fn format(
             let n = number(&mut c, &mut next, &mut take);
             s.precision = usize::try_from(n).ok().map(|n| n.min(MAX_WIDTH));
         }
+        let mut halvings = 0;
         while let Some(l @ (b'h' | b'l' | b'q' | b'j' | b'z' | b't' | b'L')) = c {
             s.long |= l != b'h' && l != b'L';
+            halvings += u32::from(l == b'h');
             c = next();
         }
         let bytes = if s.long { 8 } else { 4 };
+        // An argument has at least four bytes, of which `h` prints two and `hh` one.
+        let unused = 64 - (8 * bytes >> halvings.min(2));
         match c {
             Some(b'%') => out.push('%'),
             Some(b'd' | b'i') => {
-                let v = take(bytes);
-                let v = if s.long {
-                    v as i64
-                } else {
-                    i64::from(v as u32 as i32)
-                };
+                let v = (take(bytes) << unused) as i64 >> unused;
                 integer(&mut out, &s, &v.unsigned_abs().to_string(), "", v < 0, true);
             }
-            Some(b'u') => integer(&mut out, &s, &take(bytes).to_string(), "", false, false),
-            Some(b'x') => {
-                let prefix = if s.alternate { "0x" } else { "" };
-                integer(
-                    &mut out,
-                    &s,
-                    &format!("{:x}", take(bytes)),
-                    prefix,
-                    false,
-                    false,
-                );
-            }
-            Some(b'X') => {
-                let prefix = if s.alternate { "0X" } else { "" };
-                integer(
-                    &mut out,
-                    &s,
-                    &format!("{:X}", take(bytes)),
-                    prefix,
-                    false,
-                    false,
-                );
-            }
-            Some(b'o') => {
-                let prefix = if s.alternate { "0" } else { "" };
-                integer(
-                    &mut out,
-                    &s,
-                    &format!("{:o}", take(bytes)),
-                    prefix,
-                    false,
-                    false,
-                );
+            Some(k @ (b'u' | b'x' | b'X' | b'o')) => {
+                let v = take(bytes) << unused >> unused;
+                // Zero has no prefix, and an octal one counts as a digit.
+                let (digits, prefix) = match k {
+                    b'x' => (format!("{v:x}"), "0x"),
+                    b'X' => (format!("{v:X}"), "0X"),
+                    b'o' if s.alternate => {
+                        s.precision = s.precision.map(|digits| digits.max(1));
+                        (format!("{}{v:o}", if v == 0 { "" } else { "0" }), "")
+                    }
+                    b'o' => (format!("{v:o}"), ""),
+                    _ => (v.to_string(), ""),
+                };
+                let prefix = if s.alternate && v != 0 { prefix } else { "" };
+                integer(&mut out, &s, &digits, prefix, false, false);
             }
             Some(b'p') => integer(&mut out, &s, &format!("{:x}", take(8)), "0x", false, false),
             Some(b'c') => {
@@ -362,6 +347,14 @@ mod tests {
         assert_eq!(int("%08X", -1), "FFFFFFFF");
         assert_eq!(int("%u", -1), "4294967295");
         assert_eq!(int("%c", 65), "A");
+        assert_eq!(int("%#x", 0), "0");
+        assert_eq!(int("%#o", 0), "0");
+        assert_eq!(int("%#.0o", 0), "0");
+        assert_eq!(int("%#.3o", 8), "010");
+        assert_eq!(int("%hd", 70000), "4464");
+        assert_eq!(int("%hhd", 200), "-56");
+        assert_eq!(int("%hu", -1), "65535");
+        assert_eq!(int("%hhx", -1), "ff");
         let float = |text: &str, v: f64| told(text, &v.to_le_bytes()).0;
         assert_eq!(float("%f", 1.5), "1.500000");
         assert_eq!(float("%8.2f|", -1.257), "   -1.26|");

@@ -252,7 +252,7 @@ fn try_fillings(
 
 /// The known facts on the undefined values of one source line.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Followed {
+struct Followed {
     /// The number of operations that were tried.
     tries: u32,
     /// True if a finding names a value of the line.
@@ -282,6 +282,16 @@ impl Traces {
         !self.left.is_empty() || self.followed.values().any(Followed::is_enough)
     }
 
+    /// Adds what other blocks did with the values that are followed.
+    pub fn add(&mut self, others: &Self) {
+        for (line, theirs) in &others.followed {
+            let own = self.followed.entry(*line).or_default();
+            own.tries = own.tries.saturating_add(theirs.tries);
+            own.told |= theirs.told;
+            own.left = own.left.saturating_add(theirs.left);
+        }
+    }
+
     /// Removes all places in global memory that hold undefined values, and returns them.
     pub fn take_left(&mut self) -> impl Iterator<Item = (usize, usize, At, Origin)> + use<> {
         std::mem::take(&mut self.left).into_values().flatten()
@@ -297,7 +307,7 @@ const STORES_TOLD: u32 = 500;
 
 impl Followed {
     /// Returns true if values of the line are followed no more, because the line is known to be at fault.
-    pub fn is_enough(&self) -> bool {
+    fn is_enough(&self) -> bool {
         self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
     }
 }

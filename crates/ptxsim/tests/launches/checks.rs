@@ -210,6 +210,11 @@ fn only_a_whole_word_of_the_parameters_can_be_an_address() {
 }
 
 #[test]
+fn an_offset_before_the_parameters_holds_no_address() {
+    assert_eq!(looks("ld.param.u64 %rd2, [-4];", ".u32"), []);
+}
+
+#[test]
 fn an_address_shows_however_it_is_stored() {
     for store in [
         "st.shared.u32 [%r1], %r3;",

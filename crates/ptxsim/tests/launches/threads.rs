@@ -184,3 +184,37 @@ fn blocks_of_one_thread_that_race() {
     assert_eq!(one.0.findings[0].kind, FindingKind::GlobalRace);
     assert_eq!(one, run(2));
 }
+
+/// Asserts that eight blocks with this body have the same findings for each number of threads. Nothing has written `s`.
+fn same_findings(body: &str) {
+    let text = format!(
+        ".version 8.4\n.target sm_90\n.address_size 64\n.shared .b32 s[1];\n.entry k()\n{{ .reg .b32 %r<9>; .reg .pred %p<3>;\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r4, 0;\n{body}\nret; }}"
+    );
+    let module = load(&text);
+    let run = |threads: usize| {
+        let (kernel, mut memory) = (&module.kernels()[0], Memory::default());
+        let (grid, block) = ([8, 1, 1], [32, 1, 1]);
+        launch(kernel, grid, block, 0, &[], &mut memory, with(threads)).unwrap()
+    };
+    let one = run(1);
+    assert!(!one.findings.is_empty());
+    for threads in [2, 4] {
+        assert_eq!(one, run(threads), "{threads}");
+    }
+}
+
+/// With the blocks in turn, the value is followed in some of them only. No thread alone comes to the limit.
+#[test]
+fn the_limit_of_following_a_value_is_that_of_all_threads() {
+    same_findings(
+        "ld.shared.u32 %r3, [s];\nL: add.u32 %r3, %r3, %r4;\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, 700;\n@%p1 bra L;\nsetp.eq.u32 %p2, %r3, 5;\n@%p2 bra E;\nE:",
+    );
+}
+
+/// With the blocks in turn, the first one pauses, and the second finds the value before it.
+#[test]
+fn the_first_block_that_finds_something_is_the_same_on_threads() {
+    same_findings(
+        "setp.ne.u32 %p2, %r1, 0;\n@%p2 bra R;\nL: add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, 700000;\n@%p1 bra L;\nR: ld.shared.u32 %r3, [s];\nsetp.eq.u32 %p2, %r3, 5;\n@%p2 bra E;\nE:",
+    );
+}
