@@ -158,7 +158,7 @@ fn format(
         }
         let bytes = if s.long { 8 } else { 4 };
         // An argument has at least four bytes, of which `h` prints two and `hh` one.
-        let unused = 64 - (8 * bytes >> halvings.min(2));
+        let unused = 64 - ((8 * bytes) >> halvings.min(2));
         match c {
             Some(b'%') => out.push('%'),
             Some(b'd' | b'i') => {
