@@ -494,7 +494,7 @@ pub struct CompareArgs {
   gatekeeper run --base origin/main && gatekeeper explain
   gatekeeper explain sdpa_fp8/stage2@mission                          one case of the last run
   gatekeeper explain --record pr.json --base main.json 'rmsnorm*'     two runs of one machine
-  gatekeeper explain --measure sdpa_fp8/stage2@mission                what each hunk of the change costs
+  gatekeeper explain --measure sdpa_fp8/stage2@mission                what each hunk costs
 
 Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
 pub struct ExplainArgs {
