@@ -191,35 +191,28 @@ impl Shadow {
         }
     }
 
-    /// Notes an access, and returns a race with an earlier one. A write is by `writers`, all lanes that write the same value
-    /// there at once, `who` among them. If there are several races, the last is returned, unless only an earlier one is
-    /// `grave`.
-    pub fn access(
+    /// Notes an access, and returns a race with an earlier one. A write is by `lanes`, all that write the same value there
+    /// at once, `who` among them. A read is by `who` alone. If there are several races, the last is returned, unless only
+    /// an earlier one is `grave`.
+    pub fn access<const WRITE: bool>(
         &mut self,
         (offset, bytes): (u32, u32),
         who: Who,
         strength: Strength,
-        writers: Option<u32>,
+        lanes: u32,
         grave: impl Fn(&Past) -> bool,
     ) -> Option<Past> {
         let mut race: Option<Past> = None;
         let clock = &self.warps[who.warp as usize];
-        let present = Self::present(clock, who, writers.unwrap_or(1 << who.lane), strength);
+        let present = Self::present(clock, who, lanes, strength);
         for place in self.places(offset, bytes) {
             let written = self.cells.written(place);
-            let reads = writers.map(|_| self.cells.read(place));
-            // Who wrote the same as others reads its own value.
-            let is_own = writers.is_none()
-                && written.mark.warp() == who.warp
-                && written.lanes >> who.lane & 1 == 1;
-            let writes = (!is_own).then_some((written, true)).into_iter();
-            let reads = reads.into_iter().flatten().map(|read| (read, false));
-            for (seen, was_write) in writes.chain(reads) {
+            let mut compare = |seen: Seen, was_write: bool| {
                 let lanes = Self::unordered(clock, who, seen);
                 let (warp, other) = (seen.mark.warp(), seen.mark.strength());
                 let is_volatile = warp == who.warp && strength.counts_on_step(other);
                 if lanes == 0 || strength.excuses(other) && !is_volatile {
-                    continue;
+                    return;
                 }
                 let new = Past {
                     instruction: seen.mark.instruction(),
@@ -234,8 +227,16 @@ impl Shadow {
                 if race.is_none_or(|old| grave(&new) || !grave(&old)) {
                     race = Some(new);
                 }
+            };
+            // Who wrote the same as others reads its own value.
+            let is_own = written.mark.warp() == who.warp && written.lanes >> who.lane & 1 == 1;
+            if WRITE || !is_own {
+                compare(written, true);
             }
-            if writers.is_some() {
+            if WRITE {
+                for read in self.cells.read(place) {
+                    compare(read, false);
+                }
                 self.cells.note_write(place, present);
             } else {
                 self.cells.note_read(place, present);
@@ -533,11 +534,11 @@ mod tests {
     }
 
     fn read(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
-        s.access((at, 4), who, strength, None, |_| true)
+        s.access::<false>((at, 4), who, strength, 1 << who.lane, |_| true)
     }
 
     fn write(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
-        s.access((at, 4), who, strength, Some(1 << who.lane), |_| true)
+        s.access::<true>((at, 4), who, strength, 1 << who.lane, |_| true)
     }
 
     fn barrier(s: &mut Shadow) {
@@ -573,7 +574,7 @@ mod tests {
     #[test]
     fn neighbours_within_a_granule_only() {
         let mut s = Shadow::new(64, 2, 2);
-        let mut write = |at, warp| s.access((at, 2), who(warp, 0), Weak, Some(1), |_| true);
+        let mut write = |at, warp| s.access::<true>((at, 2), who(warp, 0), Weak, 1, |_| true);
         assert_eq!((write(0, 0), write(2, 1)), (None, None));
         assert!(read(&mut s, 0, who(1, 0), Weak).is_some());
     }
@@ -608,7 +609,7 @@ mod tests {
             write(&mut s, 0, who(0, 3), Weak);
             read(&mut s, 0, who(0, 4), Weak);
             let grave = |past: &Past| past.was_write == grave_is_write;
-            let told = s.access((0, 4), who(0, 5), Weak, Some(1 << 5), grave);
+            let told = s.access::<true>((0, 4), who(0, 5), Weak, 1 << 5, grave);
             assert_eq!(told.map(|past| past.was_write), Some(expected));
         }
     }

@@ -114,7 +114,8 @@ impl BulkRead {
                 lane: self.lane,
                 instruction: self.instruction,
             };
-            shadow.access((self.from, self.bytes), who, Strength::Weak, None, |_| true);
+            let place = (self.from, self.bytes);
+            shadow.access::<false>(place, who, Strength::Weak, 1 << who.lane, |_| true);
         }
     }
 }

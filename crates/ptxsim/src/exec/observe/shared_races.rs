@@ -85,11 +85,13 @@ impl Machine<'_> {
             let streams = w.streams(&self.ways, s.pc);
             let between = |past: &Past| Between::new(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
-            let place = x.at[l] as u32;
-            let writers = x.writes().then_some(all);
-            let Some(past) = shadow.access((place, x.bytes), who, strength, writers, grave) else {
-                continue;
+            let place = (x.at[l] as u32, x.bytes);
+            let past = if x.writes() {
+                shadow.access::<true>(place, who, strength, all, grave)
+            } else {
+                shadow.access::<false>(place, who, strength, 1 << l, grave)
             };
+            let Some(past) = past else { continue };
             let within = u32::from(past.warp) == w.index;
             let again = x.writes() && past.was_write && past.instruction == s.pc;
             // The other access is by another lane of this instruction: memory does not have its value yet, and no
