@@ -52,7 +52,7 @@ pub trait Laboratory {
 /// A change that was taken apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenApart {
-    /// The whole change.
+    /// The change of each metric from base to head.
     pub whole: MetricChanges,
     pub parts: Vec<PartChanges>,
     /// Pairs of parts, by their index, and what both together add to the base.
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A laboratory with planted costs.
+    /// A laboratory whose answers follow from planted costs.
     struct Planted {
         costs: Vec<f64>,
         /// Two pieces, and what they cost together beyond their own costs.

@@ -260,7 +260,7 @@ impl BenchLaboratory<'_, '_> {
             Seen::NotRun(why) => return Ok(Err(reasons::not_run(&why))),
         };
         let ratio = match ln_ratio(&facts, Metric::P50) {
-            // The same code takes the same time, and what the clock shows of it is noise.
+            // Equal code takes the same time, and any difference that the clock shows is noise.
             Ok(_) if is_same => 0.0,
             Ok((ratio, _)) => ratio,
             Err(why) => return Ok(Err(why.reason.code().to_owned())),

@@ -10,11 +10,11 @@ pub enum ChangePiece {
     Lines(ChangedLines),
     /// Macros that the compiler's command line defines.
     Definitions,
-    /// Flags of the compiler.
+    /// The flags that the compiler is called with.
     Flags,
     /// Directories in which the compiler looks for headers.
     IncludeDirs,
-    /// The functions that are called.
+    /// The functions that the launches call, and their source.
     Entries,
     /// The grid, the blocks and the arguments of the launches.
     Launch,
@@ -34,7 +34,7 @@ pub struct ChangedLines {
     pub text: String,
 }
 
-/// A range of lines.
+/// A range of consecutive lines in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LineRange {
     /// The number of the first line, from 1. Where there are no lines, the number of the line that follows.
@@ -72,9 +72,9 @@ pub struct MeasuredPart {
 /// The effect of one part on one metric, measured in two surroundings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PartEffect {
-    /// What the part adds to the base.
+    /// The change of the metric when the part is added to the base.
     pub added_to_base: Num,
-    /// What head has more than head without the part.
+    /// The change of the metric when the part is added to head without it.
     pub taken_from_head: Num,
     /// The standard error of both, which is 0 for a count.
     pub error: Num,
@@ -85,7 +85,7 @@ pub struct PartEffect {
 pub struct MeasuredPair {
     /// The numbers of the parts, from 1, in the order of the parts.
     pub parts: [usize; 2],
-    /// One value for each metric.
+    /// One value for each metric of the change, in their order.
     pub extra: Vec<Num>,
 }
 

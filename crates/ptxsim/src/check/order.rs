@@ -13,7 +13,7 @@
 //! Whatever comes before the first fence in causality order is handed on, that of other threads as well: a barrier and
 //! then a fence of one thread is enough for all of the block.
 //!
-//! What is known is a vector clock: for each warp of the launch the last epoch whose accesses happened before. A launch
+//! A warp's knowledge is a vector clock: for each warp of the launch the last epoch whose accesses happened before. A launch
 //! may have very many warps, and most know of few others, so a clock has entries only for warps of which something is
 //! known ([`Sparse`]), and clocks that are equal share their entries.
 //!
