@@ -8,7 +8,7 @@ use config::ResolvedVariant;
 use judge::{Index, ln_ratio, stats};
 use model::{
     Case, CaseId, Facet, Fault, Gate, Metric, PairFacts, Record, Seen, Singles, Step, Subject,
-    Tensor,
+    Tensor, Unit,
 };
 use pipeline::{Bench, CandidateBuilder};
 use run::worker::{Arm, PairJob};
@@ -147,7 +147,10 @@ impl BenchLaboratory<'_, '_> {
                 continue;
             };
             let found = match &built.facts {
-                Seen::Got(_) => is_right(&proven, &case.id),
+                // A GPU shows no races, so both records are asked.
+                Seen::Got(_) => {
+                    is_right(&proven, &case.id).and_then(|()| no_failure(counted, &case.id))
+                }
                 Seen::Fault(fault) => Err(first_line(fault)),
                 Seen::Unsupported(why) => Err(reasons::unsupported(why)),
                 Seen::NotRun(why) => Err(reasons::not_run(why)),
@@ -162,34 +165,22 @@ impl BenchLaboratory<'_, '_> {
         Ok(())
     }
 
-    /// Builds sets, each with its own compiler, and returns the builds in the order of the sets.
-    fn build(&self, sets: &[&PieceSet], made: &[(model::Unit, Case)]) -> Result<Vec<Built>> {
-        let compilers: Vec<_> = sets.iter().map(|set| self.pieces.toolchain(set)).collect();
-        let mut built: Vec<Option<Built>> = sets.iter().map(|_| None).collect();
-        while let Some(first) = built.iter().position(Option::is_none) {
-            let Some(compiler) = compilers.get(first) else {
-                break;
-            };
-            let own: Vec<usize> = (first..built.len())
-                .filter(|at| {
-                    compilers
-                        .get(*at)
-                        .is_some_and(|own| own.facts == compiler.facts)
-                })
-                .collect();
-            let units: Vec<_> = own
+    /// Builds sets, those with one compiler together, and returns the builds in the order of the sets.
+    fn build(&self, sets: &[&PieceSet], made: &[(Unit, Case)]) -> Result<Vec<Built>> {
+        let mut built = BTreeMap::new();
+        for compiler in self.pieces.compilers() {
+            let own: Vec<(usize, &Unit)> = sets
                 .iter()
-                .filter_map(|at| made.get(*at))
-                .map(|(unit, _)| unit.clone())
+                .zip(made)
+                .enumerate()
+                .filter(|(_, (set, _))| std::ptr::eq(self.pieces.toolchain(set), compiler))
+                .map(|(at, (_, (unit, _)))| (at, unit))
                 .collect();
+            let units: Vec<Unit> = own.iter().map(|(_, unit)| (*unit).clone()).collect();
             let done = self.builder.build_at(self.root, compiler, &units)?;
-            for (at, done) in own.into_iter().zip(done) {
-                if let Some(place) = built.get_mut(at) {
-                    *place = Some(done);
-                }
-            }
+            built.extend(own.into_iter().map(|(at, _)| at).zip(done));
         }
-        Ok(built.into_iter().flatten().collect())
+        Ok(built.into_values().collect())
     }
 
     fn gates_of(&self, id: &CaseId) -> Vec<Gate> {
@@ -282,6 +273,17 @@ fn is_right(record: &Record, id: &CaseId) -> Tried {
     })
 }
 
+/// Returns why a case is wrong. A case that was too large to simulate is not.
+fn no_failure(record: &Record, id: &CaseId) -> Tried {
+    match Index::new(record).failed_proof(id) {
+        None => Ok(()),
+        Some(reason) => {
+            let subject = Subject::Case(id.clone());
+            Err(reasons::reason(&record.environment, &subject, reason))
+        }
+    }
+}
+
 /// Returns the resources and counters of a case, as far as they are known. Counters on which no gate can rest are among
 /// them, because they explain others.
 fn repeatable_values(record: &Record, id: &CaseId) -> BTreeMap<Metric, f64> {
@@ -315,16 +317,16 @@ fn count_changes([from, to]: [&MeasuredSet; 2]) -> MetricChanges {
         .collect()
 }
 
-/// Returns the change over all processes with its standard error, or `None` if no process gave one.
+/// Returns the change over all processes with its standard error. Returns `None` for fewer than two processes, which say
+/// nothing about the error.
 fn summarise(readings: &[(f64, f64)]) -> Option<MetricChange> {
     let count = readings.len() as f64;
     let mean = |value: &dyn Fn(&(f64, f64)) -> f64| readings.iter().map(value).sum::<f64>() / count;
-    if readings.is_empty() {
+    if readings.len() < 2 {
         return None;
     }
     let (from, ratio) = (mean(&|(ns, _)| *ns), mean(&|(_, ratio)| *ratio));
     let squares = count * mean(&|(_, own)| (own - ratio).powi(2));
-    // With one process nothing is known about the error.
     let error = (squares / (count - 1.0) / count).sqrt();
     Some(MetricChange {
         from,

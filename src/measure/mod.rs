@@ -14,9 +14,7 @@ use config::Loaded;
 use explain::{MeasuredChange, MeasuredMetric, MeasuredPair, MeasuredPart, PartEffect};
 use laboratory::BenchLaboratory;
 
-use model::{
-    Case, CaseId, Counter, Facet, Gate, Limit, Metric, Num, Plan, Rule, Subject, Tier, Unit,
-};
+use model::{Case, CaseId, Counter, Gate, Metric, Num, Plan, Subject, Tier, Unit};
 use pieces::{CaseOfSide, CasePieces};
 use pipeline::event::Event;
 use pipeline::{Bench, Change, Request};
@@ -172,16 +170,10 @@ fn find_case<'p>(plan: &'p Plan, id: &CaseId, bench: &Bench) -> Option<(&'p Unit
 
 /// Returns head's absolute gates on the output of a case. Without them it could not be shown to be right.
 fn output_gates(head: &Loaded, id: &CaseId) -> Vec<Gate> {
-    let bounds_error = |rule: &Rule| match rule {
-        Rule::Limit {
-            metric,
-            limit: Limit::Absolute { .. },
-        } => metric.facet() == Facet::Correctness,
-        _ => false,
-    };
+    let subject = Subject::Case(id.clone());
     head.gates
         .iter()
-        .filter(|gate| gate.subject == Subject::Case(id.clone()) && bounds_error(&gate.rule))
+        .filter(|gate| gate.subject == subject && judge::bounds_error(&gate.rule))
         .cloned()
         .collect()
 }

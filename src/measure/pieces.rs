@@ -151,6 +151,11 @@ impl<'a> CasePieces<'a> {
         Ok((unit, case))
     }
 
+    /// Returns the compilers of base and head.
+    pub fn compilers(&self) -> [&'a Toolchain; 2] {
+        [self.base.toolchain, self.head.toolchain]
+    }
+
     /// Returns the compiler of a set.
     pub fn toolchain(&self, set: &PieceSet) -> &'a Toolchain {
         if self.has(set, |piece| piece.described == ChangePiece::Compiler) {

@@ -3,13 +3,15 @@
 
 use crate::common;
 
-use common::{commit_all, copy_of, edit, git, run, stderr, stdout};
+use common::{commit_all, copy_of, edit, git, root, run, stderr, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-/// Makes a repository of the fixture, with one commit.
+/// Makes a repository of the fixture and of a kernel that other tests have, too, with one commit.
 fn committed() -> tempfile::TempDir {
     let project = copy_of("tests/fixtures/measure");
+    let kernel = root().join("tests/fixtures/explain/transpose.cu");
+    std::fs::copy(kernel, project.path().join("transpose.cu")).unwrap();
     std::fs::write(project.path().join(".gitignore"), "gatekeeper-out/\n").unwrap();
     git(project.path(), &["init", "--quiet"]);
     commit_all(project.path());

@@ -74,6 +74,7 @@ pub use best::best;
 pub use index::{Index, View};
 pub use lookup::{unit_for, unit_to_simulate};
 pub use not_passed::{NotPassed, OrNotPassed};
+pub use proof::bounds_error;
 pub use review::loosened::asks_no_less;
 pub use review::references::comparable;
 pub use rules::base::{count_contests, ln_ratio};

@@ -127,7 +127,9 @@ fn prove(view: View, id: &CaseId) -> OrNotPassed<()> {
     }
 }
 
-fn bounds_error(rule: &Rule) -> bool {
+/// Returns true if a gate is an absolute limit on the error of outputs. A case with an output needs at least one of them
+/// to be shown to be right.
+pub fn bounds_error(rule: &Rule) -> bool {
     match rule {
         Rule::Limit {
             metric,

@@ -5,7 +5,7 @@
 //! whether it does. Instead the operation is tried: it runs once with the bits that the registers happen to hold, and
 //! then up to [`FILLINGS`] times with other values in the undefined bits ([`filling`]). A bit of the result that
 //! differs from the first run in any trial is undefined. In this way a bit that a mask takes away, a half of a pair and
-//! a value that a select drops are told apart from the others, whatever the operation.
+//! a value that a select drops are distinguished from the others, whatever the operation.
 //!
 //! The trials can miss a dependence, if no filling makes a difference: a comparison may come out differently for a few
 //! values only, and none of these be tried. The fillings are chosen against the frequent cases. All zeros and all ones
