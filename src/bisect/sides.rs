@@ -44,6 +44,13 @@ impl<'a> Commits<'a> {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        if repo::head(&root).is_none() {
+            return Err(Error::usage(format!(
+                "{} has no commits to look at: it is not in a git repository",
+                root.display()
+            ))
+            .help("`gatekeeper bisect --toolchains` looks at versions of the compiler"));
+        }
         let find =
             |name: &str, asked: &str| repo::commit_of(&root, name, &format!("{asked} {name}"));
         let (good, bad) = (find(good, "GOOD")?, find(bad, "BAD")?);
