@@ -322,6 +322,9 @@ fn a_question_without_sense_is_refused() {
         );
         assert_eq!(stdout(&output), "", "{args:?}");
     }
+    std::fs::remove_dir_all(dir.join(".git")).unwrap();
+    let said = stderr(&bisect(dir, &["HEAD~1", "HEAD"], 2));
+    assert!(said.contains("has no commits to look at"), "{said}");
 }
 
 #[test]
