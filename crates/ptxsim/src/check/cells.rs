@@ -83,8 +83,9 @@ struct Accesses {
     marks: Row,
 }
 
+// Lines of the cache have 64 bytes. A write of all places then touches four of them, and five from half of a line on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct Block {
     written: Accesses,
     /// The remembered reads, the newest first.
