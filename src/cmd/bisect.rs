@@ -2,12 +2,13 @@
 
 use super::progress::Progress;
 use super::{command_line, counted, make_dir, remark, say};
-use crate::bisect::log::{Answered, Asked, Log};
+use crate::bisect::log::{Answered, Asked, GateSaid, Log};
 use crate::bisect::search::Answer;
 use crate::bisect::sides::{Commits, Compilers};
 use crate::bisect::{Bisection, End, Sides};
 use crate::cli::BisectArgs;
 use config::Selection;
+use model::{BlamedGate, Outcome, Subject};
 use pipeline::Request;
 use pipeline::event::Event;
 use records::repo::{self, short};
@@ -193,6 +194,53 @@ impl Command<'_> {
     }
 }
 
+/// Gates of one subject that fail at the culprit in the same words.
+struct FailedGates<'a> {
+    subject: &'a Subject,
+    sentence: &'a str,
+    names: Vec<String>,
+    /// The sentence of the first gate at the side before the culprit.
+    before: &'a str,
+}
+
+/// Writes what the gates that fail say at the culprit, and what they said at the side before it. One fault fails many
+/// gates of a case in the same words, which are written once.
+fn compare(question: &[BlamedGate], (was, is): (&[GateSaid], &[GateSaid]), before: &str) -> String {
+    let mut failed: Vec<FailedGates> = Vec::new();
+    let sides = question.iter().zip(is).enumerate();
+    for (number, (gate, said)) in sides.filter(|(_, (_, said))| said.outcome == Some(Outcome::Fail))
+    {
+        let name = report::blame::name(gate);
+        let known = failed
+            .iter_mut()
+            .find(|known| (known.subject, known.sentence) == (&gate.subject, &said.sentence));
+        match known {
+            Some(known) => known.names.push(name),
+            None => failed.push(FailedGates {
+                subject: &gate.subject,
+                sentence: &said.sentence,
+                names: vec![name],
+                before: was.get(number).map_or("", |was| was.sentence.as_str()),
+            }),
+        }
+    }
+    let lines = failed.iter().map(|gates| {
+        // All of them hold there, and the value of one says little about the others.
+        let was = if gates.names.len() == 1 {
+            gates.before
+        } else {
+            "held"
+        };
+        format!(
+            "{} {}: {}\n  at {before}: {was}\n",
+            gates.subject,
+            gates.names.join(", "),
+            gates.sentence
+        )
+    });
+    lines.collect()
+}
+
 /// Writes how a bisection ended: what the gates say on both sides of the culprit, or which candidates remain.
 fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
     let candidate = |at: usize| log.asked.candidates.get(at).map_or("", String::as_str);
@@ -204,24 +252,12 @@ fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
                     .map(|answer| answer.gates.as_slice())
                     .unwrap_or_default()
             };
-            let (was, is) = (said(before), said(candidate(*at)));
-            let lines = log
-                .question
-                .iter()
-                .zip(is)
-                .enumerate()
-                .filter(|(_, (_, said))| said.outcome == Some(model::Outcome::Fail));
-            let lines = lines.map(|(number, (gate, said))| {
-                let was = was.get(number).map_or("", |was| was.sentence.as_str());
-                format!(
-                    "{} {}: {}\n  at {}: {was}\n",
-                    gate.subject,
-                    report::blame::name(gate),
-                    said.sentence,
-                    sides.title(before)
-                )
-            });
-            (lines.collect(), Exit::Held)
+            let text = compare(
+                &log.question,
+                (said(before), said(candidate(*at))),
+                &sides.title(before),
+            );
+            (text, Exit::Held)
         }
         End::Among(suspects) => {
             let line = |at: usize| {
