@@ -7,7 +7,7 @@ use super::lines::{Pair, code_of, own_lines_of, pair_files, text};
 use super::loops::{self, LoopPair, size_of};
 use super::side::Sides;
 use model::{CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The assumed number of instructions of code that nobody looked at, because it is the same on both sides, and that
 /// nobody counted.
@@ -20,9 +20,13 @@ pub struct CodeComparison<'a> {
     pub head: Compiled<'a>,
     lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
+    /// True if lines and their texts are known, and each line of one side is one of the other side.
+    has_same_lines: bool,
     sizes: (u32, u32),
     /// Instructions that a launch executes on both sides.
     executed: Option<counts::CountPair>,
+    /// Loads of warps from global memory on both sides.
+    loads: Option<counts::CountPair>,
     per_warp: Option<f64>,
 }
 
@@ -185,8 +189,10 @@ impl<'a> CodeComparison<'a> {
             head,
             lines: BTreeMap::new(),
             loops: Vec::new(),
+            has_same_lines: false,
             sizes: (0, 0),
             executed: None,
+            loads: None,
             per_warp: None,
         };
         if let (Some(base), Some(head)) = (of_base, of_head) {
@@ -198,6 +204,7 @@ impl<'a> CodeComparison<'a> {
     pub fn from_sides(sides: &Sides<'a>) -> Self {
         let mut found = Self::new(sides.base.compiled(), sides.head.compiled());
         found.executed = counts::counted(sides, Counter::Instructions);
+        found.loads = counts::counted(sides, Counter::GlobalLoadRequests);
         found.per_warp = counts::instructions_per_warp(&sides.head);
         found.scale();
         found
@@ -212,6 +219,7 @@ impl<'a> CodeComparison<'a> {
         let in_head = |line: &CodeLine| files.in_head(line);
         // The line table of one side says nothing about where the other side's code comes from.
         let has_lines = has_lines(base) && has_lines(head);
+        self.has_same_lines = texts(base).is_some_and(|lines| texts(head) == Some(lines));
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = if has_lines {
                 loops::pair_by_line(base_entry, head_entry, &in_head)
@@ -303,6 +311,26 @@ impl<'a> CodeComparison<'a> {
         self.executed
     }
 
+    /// Returns true unless counters say that a launch loads no more from global memory than before.
+    pub fn may_load_more(&self) -> bool {
+        self.loads.is_none_or(|loads| loads.growth() > 0.0)
+    }
+
+    /// Returns true if both sides are the same machine code.
+    pub fn is_same(&self) -> bool {
+        match (self.base.build, self.head.build) {
+            (Some(base), Some(head)) => base.identity == head.identity,
+            // This is code before device code is linked.
+            (None, None) => self.base.code == self.head.code,
+            _ => false,
+        }
+    }
+
+    /// Returns true if no line with code was edited. What differs then comes from constants, flags or pragmas.
+    pub fn is_unedited(&self) -> bool {
+        self.is_same() || self.has_same_lines
+    }
+
     /// Returns the number of instructions in the code of base and head.
     pub fn code_size(&self) -> (u32, u32) {
         self.sizes
@@ -384,6 +412,14 @@ fn has_lines(facts: &CodeFacts) -> bool {
         .iter()
         .flat_map(|entry| &entry.lines)
         .any(|line| line.place.is_some())
+}
+
+/// Returns the lines of the source that have code, or `None` if one of them could not be read.
+fn texts(facts: &CodeFacts) -> Option<BTreeSet<(&str, String)>> {
+    build::code::own_lines(facts)
+        .map(|line| Some((line.file.as_str(), code_of(&text(facts, line)?).to_owned())))
+        .collect::<Option<BTreeSet<_>>>()
+        .filter(|lines| !lines.is_empty())
 }
 
 /// Maps lines of the base to lines of head.
