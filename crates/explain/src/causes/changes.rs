@@ -84,17 +84,20 @@ fn same_gpu(base: Option<&DeviceFacts>, head: Option<&DeviceFacts>) -> bool {
 
 fn clocks(sides: &Sides) -> Option<Cause> {
     let (base, head) = (sides.base.sm_mhz()?, sides.head.sm_mhz()?);
-    // The share by which a launch takes longer at head's clock, if it depends on the SMs alone.
-    let longer = base / head - 1.0;
+    // The share of head's time that the base's clock can save. The time of a launch that depends on the SMs alone is
+    // inverse to the clock, and memory has a clock of its own. So the base's clock saves this much or less.
+    let saved = 1.0 - head / base;
     let policies = [&sides.base, &sides.head].map(|side| side.device().map(|device| &device.clock_policy));
-    if !(longer.abs() > NOTABLE || policies[0] != policies[1]) {
+    if !(saved.abs() > NOTABLE || policies[0] != policies[1]) {
         return None;
     }
     let mut cause = Cause::new(CauseClass::Clocks, WEIGHT).with(Measure::SmMhz, base, head);
-    if longer > 0.0 {
-        cause.share = sides
+    if saved > 0.0 {
+        cause.at_most = sides
             .slowdown()
-            .map(|slowdown| Num((longer / slowdown).min(1.0)));
+            .map(|slowdown| saved * (1.0 + slowdown) / slowdown)
+            .filter(|share| *share < 1.0)
+            .map(Num);
     }
     Some(cause)
 }
