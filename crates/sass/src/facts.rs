@@ -93,11 +93,21 @@ fn step(section: &Section, found: &Loop) -> Option<i64> {
             .iter()
             .flat_map(|&(start, end)| section.instructions.get(start..end).into_iter().flatten())
     };
-    let compared: Vec<&str> = body()
+    let mut compared: Vec<&str> = body()
         .filter(|body| matches!(body.mnemonic(), "ISETP" | "UISETP"))
         .flat_map(Instruction::operands)
         .map(bare)
         .collect();
+    // PTXAS may compare the sum of the counter and a register that does not change: `IADD3 R14, R18, R5, RZ`.
+    let sums = body().filter(|body| {
+        let mut operands = body.operands().map(bare);
+        body.mnemonic().ends_with("IADD3")
+            && operands.next().is_some_and(|sum| compared.contains(&sum))
+    });
+    let terms: Vec<&str> = sums
+        .flat_map(|sum| sum.operands().skip(1).map(bare))
+        .collect();
+    compared.extend(terms);
     let added: Vec<(&str, i64)> = body().filter_map(added).collect();
     let mut steps = added.iter().filter(|(register, _)| {
         compared.contains(register)

@@ -122,6 +122,11 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
         .collect();
     // The branch of padding to itself is not a loop. What belongs to the inner loop is not counted for the outer one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
+    // PTXAS may compare the sum of the counter and a register that does not change.
+    let sum = "ISETP.GE.AND P1, PT, R14, RZ, PT ;";
+    let sum = format!("IADD3 R14, R18, R11, RZ ;\n        /*0088*/                   {sum}");
+    let summed = read(&TEXT.replace("ISETP.GE.AND P1, PT, R11, R14, PT ;", &sum));
+    assert_eq!(summed.loops[1].step, Some(4));
     let of = |number: u32| {
         let line = code.lines.iter().find(|line| {
             line.place

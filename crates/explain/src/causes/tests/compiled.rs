@@ -161,3 +161,53 @@ fn lines_of_one_side_alone_are_no_lines() {
         "{causes:?}"
     );
 }
+
+/// A loop of integers does nothing that counts as work elsewhere, so its step has to agree with their number.
+#[test]
+fn a_loop_of_integers_is_unrolled_less_if_its_step_says_so() {
+    let loop_of = |integers, step| {
+        let mut code = code(
+            &[(Kind::Move, 9)],
+            &[&[(Kind::Int, integers), (Kind::Compare, 1)]],
+        );
+        code.entries[0].loops[0].step = Some(step);
+        with_lines(code)
+    };
+    let unrolled = loop_of(25, -4);
+    assert_eq!(
+        classes(&unrolled, &loop_of(7, 1))[0],
+        CauseClass::UnrollLost
+    );
+    // Here a turn does less, and there are as many of them.
+    assert_eq!(
+        classes(&unrolled, &loop_of(7, 4)),
+        [CauseClass::CodeChanged]
+    );
+    let straight = with_lines(code(&[(Kind::Int, 96)], &[]));
+    assert_eq!(
+        classes(&straight, &loop_of(8, 1))[0],
+        CauseClass::UnrollLost
+    );
+}
+
+/// Puts all code on one line.
+fn with_lines(mut code: CodeFacts) -> CodeFacts {
+    let place = Some(CodePlace {
+        line: CodeLine {
+            file: "k.cu".to_owned(),
+            number: 3,
+        },
+        inlined_at: Vec::new(),
+    });
+    for entry in &mut code.entries {
+        entry
+            .lines
+            .iter_mut()
+            .for_each(|line| line.place.clone_from(&place));
+        entry
+            .loops
+            .iter_mut()
+            .for_each(|nested| nested.place.clone_from(&place));
+    }
+    code
+}
