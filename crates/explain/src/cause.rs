@@ -99,6 +99,8 @@ pub enum Measure {
     LoopSize,
     /// Arithmetic around a special function, at the places of the cause.
     Around,
+    /// Instructions between a load, or an asynchronous copy, and its first use, on average.
+    Ahead,
     /// Memory accesses under a condition, at the places of the cause.
     PredicatedAccesses,
     /// The number of registers of one thread.
@@ -176,8 +178,12 @@ macro_rules! causes {
             LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
         }
         Code copies {
-            /// `cp.async` became loads and stores, or is waited for more often.
+            /// `cp.async` became loads and stores, or is waited for more often or sooner.
             AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
+        }
+        Code exposed {
+            /// As many loads, issued closer to what needs them, or after a barrier.
+            LatencyExposed = "latency-exposed" => "memory is asked for closer to where it is needed",
         }
         Code predicated {
             /// Accesses under a condition that had none.
@@ -279,6 +285,17 @@ impl CauseClass {
                 Self::AsyncCopySynchronous,
             ],
             Self::OccupancyRegisters => &[Self::LaunchBound],
+            Self::LatencyExposed => &[
+                Self::UnrollLost,
+                Self::AsyncCopySynchronous,
+                Self::VectorAccessNarrowed,
+                Self::StagingLost,
+                Self::Spills,
+                Self::LaunchBound,
+                Self::Reload,
+                Self::LoopInvariant,
+                Self::BarrierAdded,
+            ],
             _ => &[],
         }
     }

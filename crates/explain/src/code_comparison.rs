@@ -51,6 +51,8 @@ struct LineSides {
 pub struct LineBucket {
     kinds: BTreeMap<InstructionKind, InstructionCount>,
     predicated: InstructionCount,
+    /// Instructions between loads and their first uses, added up.
+    ahead: InstructionCount,
     calls: BTreeMap<String, InstructionCount>,
 }
 
@@ -105,11 +107,29 @@ impl LineBucket {
             .map(|(name, counts)| (name.as_str(), *counts))
     }
 
+    /// Returns the mean number of instructions between a load or copy of this line and its first use.
+    fn distance_to_use(&self) -> f64 {
+        let loads = self.runs(&|kind| {
+            matches!(
+                kind,
+                InstructionKind::GlobalLoad(_)
+                    | InstructionKind::ReadOnlyLoad(_)
+                    | InstructionKind::AsyncCopy
+            )
+        });
+        if loads > 0.0 {
+            self.ahead.runs / loads
+        } else {
+            0.0
+        }
+    }
+
     fn add(&mut self, line: &LineCode, runs: f64) {
         for (kind, count) in &line.mix {
             self.kinds.entry(*kind).or_default().add(*count, runs);
         }
         self.predicated.add(line.predicated, runs);
+        self.ahead.add(line.ahead.unwrap_or(0), runs);
         for (name, count) in &line.calls {
             self.calls
                 .entry(name.clone())
@@ -120,7 +140,7 @@ impl LineBucket {
 
     fn scale(&mut self, factor: f64) {
         let kinds = self.kinds.values_mut().chain(self.calls.values_mut());
-        for counted in kinds.chain([&mut self.predicated]) {
+        for counted in kinds.chain([&mut self.predicated, &mut self.ahead]) {
             counted.runs *= factor;
         }
     }
@@ -140,6 +160,14 @@ pub struct Growth {
     /// Instructions of all lines on both sides.
     counts: (u32, u32),
     has_lines: bool,
+}
+
+/// How many instructions are between loads and their first uses on both sides.
+#[derive(Debug)]
+pub struct Distance {
+    pub base: f64,
+    pub head: f64,
+    pub places: Vec<CausePlace>,
 }
 
 #[derive(Debug)]
@@ -389,6 +417,37 @@ impl<'a> CodeComparison<'a> {
         }
     }
 
+    /// Returns the mean number of instructions that a warp issues between a load or copy of these kinds and its first
+    /// use, on both sides, with the lines of head where fewer are. Returns `None` if it is not known.
+    pub fn distance_to_use(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Option<Distance> {
+        let mean = |side: fn(&LineSides) -> &LineBucket| {
+            let buckets = self.lines.values().map(side);
+            let (distance, loads) = buckets.fold((0.0, 0.0), |(distance, loads), bucket| {
+                let runs = bucket.runs(wanted);
+                (distance + runs * bucket.distance_to_use(), loads + runs)
+            });
+            (distance > 0.0).then_some(distance / loads)
+        };
+        let (base, head) = (mean(|sides| &sides.base)?, mean(|sides| &sides.head)?);
+        let is_near = |bucket: &LineBucket| bucket.distance_to_use() < f64::midpoint(base, head);
+        let mut near: Vec<(f64, CausePlace)> = self
+            .lines
+            .iter()
+            .filter(|(_, sides)| sides.head.runs(wanted) > 0.0 && is_near(&sides.head))
+            .filter_map(|(line, sides)| match line {
+                Line::Head(line) => Some((sides.head.runs(wanted), at_head(line, sides))),
+                Line::Base(_) | Line::Unknown => None,
+            })
+            .collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let places = near.into_iter().map(|(_, place)| place);
+        Some(Distance {
+            base,
+            head,
+            places: places.take(PLACES).collect(),
+        })
+    }
+
     /// Returns all instructions of one kind, at the base and at head.
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |other: InstructionKind| other == kind;
@@ -403,6 +462,14 @@ impl<'a> CodeComparison<'a> {
         self.lines.values().fold((0.0, 0.0), |(base, head), spot| {
             (base + spot.base.runs(wanted), head + spot.head.runs(wanted))
         })
+    }
+}
+
+fn at_head(line: &CodeLine, sides: &LineSides) -> CausePlace {
+    CausePlace {
+        of: PlaceSide::Head,
+        line: line.clone(),
+        text: sides.text.clone(),
     }
 }
 

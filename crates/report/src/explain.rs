@@ -92,6 +92,7 @@ fn measure(measure: &Measure) -> String {
         Measure::Calls(function) => format!("calls of {function}"),
         Measure::LoopSize => "instructions of a turn".to_owned(),
         Measure::Around => "instructions around it".to_owned(),
+        Measure::Ahead => "instructions between a load and its use".to_owned(),
         Measure::PredicatedAccesses => "accesses under a condition".to_owned(),
         Measure::Step => "step of the loop".to_owned(),
         Measure::Registers => "registers".to_owned(),

@@ -1,5 +1,6 @@
 //! Adds up the instructions of a section by source line and loop.
 
+use crate::ahead::ahead;
 use crate::flow::{self, Loop};
 use crate::kind::kind;
 use crate::listing::{Instruction, Section};
@@ -40,6 +41,7 @@ pub fn entry(section: &Section) -> EntryCode {
                 function: function.map(str::to_owned),
                 mix: Mix::new(),
                 predicated: 0,
+                ahead: None,
                 calls: std::collections::BTreeMap::new(),
             });
             lines.len() - 1
@@ -48,6 +50,9 @@ pub fn entry(section: &Section) -> EntryCode {
             continue;
         };
         *line.mix.entry(kind).or_default() += 1;
+        if let Some(distance) = ahead(section, &loops, at, kind) {
+            *line.ahead.get_or_insert(0) += distance;
+        }
         line.predicated += u32::from(kind.width().is_some() && instruction.predicate.is_some());
         if instruction.mnemonic() == "CALL" {
             for target in instruction.targets() {

@@ -4,6 +4,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+mod ahead;
 mod facts;
 mod flow;
 mod kind;

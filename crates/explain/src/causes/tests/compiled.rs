@@ -19,6 +19,7 @@ fn code(straight: Mix, loops: &[Mix]) -> CodeFacts {
         function: None,
         mix: mix.iter().copied().collect(),
         predicated: 0,
+        ahead: None,
         calls: BTreeMap::new(),
     };
     let mut lines = vec![line(straight, None)];
@@ -188,6 +189,28 @@ fn a_loop_of_integers_is_unrolled_less_if_its_step_says_so() {
         classes(&straight, &loop_of(8, 1))[0],
         CauseClass::UnrollLost
     );
+}
+
+#[test]
+fn loads_that_are_needed_at_once_expose_their_latency() {
+    let ahead = |loads, distance| {
+        let mut code = with_lines(code(&[], &[&[(LOAD, loads), (Kind::Fp32, 90)]]));
+        code.entries[0].lines[1].ahead = distance;
+        code
+    };
+    let early = ahead(4, Some(400));
+    let causes = explained(&early, &ahead(4, Some(12)));
+    assert_eq!(causes[0].class, CauseClass::LatencyExposed);
+    let value = &causes[0].values[0];
+    assert_eq!((value.base.0, value.head.0), (100.0, 3.0));
+    // A little later, other loads, and a record of an older version say nothing.
+    for head in [ahead(4, Some(300)), ahead(8, Some(24)), ahead(4, None)] {
+        let classes = classes(&early, &head);
+        assert!(
+            !classes.contains(&CauseClass::LatencyExposed),
+            "{classes:?}"
+        );
+    }
 }
 
 /// Puts all code on one line.
