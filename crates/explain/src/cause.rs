@@ -12,6 +12,13 @@ pub struct Cause {
     pub values: Vec<CauseValue>,
     /// The part of the slowdown that it can account for, if that can be known.
     pub share: Option<Num>,
+    /// The largest part of the slowdown that it can account for, where an argument gives one that is less than all of
+    /// it. The rule has the argument.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Num>,
+    /// Causes that this one brings about, the gravest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Cause>,
     /// Orders causes and means nothing else. It is about the number of cycles that the cause adds to a warp, with a
     /// guess of how often loops repeat.
     #[serde(skip)]
@@ -25,6 +32,8 @@ impl Cause {
             places: Vec::new(),
             values: Vec::new(),
             share: None,
+            at_most: None,
+            consequences: Vec::new(),
             weight,
         }
     }
@@ -90,6 +99,8 @@ pub enum Measure {
     LoopSize,
     /// Arithmetic around a special function, at the places of the cause.
     Around,
+    /// Instructions between a load, or an asynchronous copy, and its first use, on average.
+    Ahead,
     /// Memory accesses under a condition, at the places of the cause.
     PredicatedAccesses,
     /// The number of registers of one thread.
@@ -106,7 +117,14 @@ pub enum Measure {
     Occupancy,
     BlocksPerSm,
     Blocks,
-    ThreadsPerBlock,
+    /// Blocks of the grid along an axis: `x`, `y` or `z`.
+    Grid(char),
+    /// Threads of a block along an axis.
+    Block(char),
+    /// Blocks of a cluster along an axis.
+    Cluster(char),
+    /// Bytes of shared memory that the launch adds to those of the code.
+    DynamicShared,
     /// How often the GPU is filled with blocks.
     Waves,
     SmMhz,
@@ -160,8 +178,12 @@ macro_rules! causes {
             LoopInvariant = "loop-invariant" => "a loop repeats work that does not change in it",
         }
         Code copies {
-            /// `cp.async` became loads and stores, or is waited for more often.
+            /// `cp.async` became loads and stores, or is waited for more often or sooner.
             AsyncCopySynchronous = "async-copy-synchronous" => "asynchronous copies became synchronous",
+        }
+        Code exposed {
+            /// As many loads, issued closer to what needs them, or after a barrier.
+            LatencyExposed = "latency-exposed" => "memory is asked for closer to where it is needed",
         }
         Code predicated {
             /// Accesses under a condition that had none.
@@ -263,6 +285,17 @@ impl CauseClass {
                 Self::AsyncCopySynchronous,
             ],
             Self::OccupancyRegisters => &[Self::LaunchBound],
+            Self::LatencyExposed => &[
+                Self::UnrollLost,
+                Self::AsyncCopySynchronous,
+                Self::VectorAccessNarrowed,
+                Self::StagingLost,
+                Self::Spills,
+                Self::LaunchBound,
+                Self::Reload,
+                Self::LoopInvariant,
+                Self::BarrierAdded,
+            ],
             _ => &[],
         }
     }

@@ -7,7 +7,7 @@ use super::lines::{Pair, code_of, own_lines_of, pair_files, text};
 use super::loops::{self, LoopPair, size_of};
 use super::side::Sides;
 use model::{CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The assumed number of instructions of code that nobody looked at, because it is the same on both sides, and that
 /// nobody counted.
@@ -20,9 +20,13 @@ pub struct CodeComparison<'a> {
     pub head: Compiled<'a>,
     lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
+    /// True if lines and their texts are known, and each line of one side is one of the other side.
+    has_same_lines: bool,
     sizes: (u32, u32),
     /// Instructions that a launch executes on both sides.
     executed: Option<counts::CountPair>,
+    /// Loads of warps from global memory on both sides.
+    loads: Option<counts::CountPair>,
     per_warp: Option<f64>,
 }
 
@@ -47,6 +51,8 @@ struct LineSides {
 pub struct LineBucket {
     kinds: BTreeMap<InstructionKind, InstructionCount>,
     predicated: InstructionCount,
+    /// Instructions between loads and their first uses, added up.
+    ahead: InstructionCount,
     calls: BTreeMap<String, InstructionCount>,
 }
 
@@ -101,11 +107,29 @@ impl LineBucket {
             .map(|(name, counts)| (name.as_str(), *counts))
     }
 
+    /// Returns the mean number of instructions between a load or copy of this line and its first use.
+    fn distance_to_use(&self) -> f64 {
+        let loads = self.runs(&|kind| {
+            matches!(
+                kind,
+                InstructionKind::GlobalLoad(_)
+                    | InstructionKind::ReadOnlyLoad(_)
+                    | InstructionKind::AsyncCopy
+            )
+        });
+        if loads > 0.0 {
+            self.ahead.runs / loads
+        } else {
+            0.0
+        }
+    }
+
     fn add(&mut self, line: &LineCode, runs: f64) {
         for (kind, count) in &line.mix {
             self.kinds.entry(*kind).or_default().add(*count, runs);
         }
         self.predicated.add(line.predicated, runs);
+        self.ahead.add(line.ahead.unwrap_or(0), runs);
         for (name, count) in &line.calls {
             self.calls
                 .entry(name.clone())
@@ -116,7 +140,7 @@ impl LineBucket {
 
     fn scale(&mut self, factor: f64) {
         let kinds = self.kinds.values_mut().chain(self.calls.values_mut());
-        for counted in kinds.chain([&mut self.predicated]) {
+        for counted in kinds.chain([&mut self.predicated, &mut self.ahead]) {
             counted.runs *= factor;
         }
     }
@@ -136,6 +160,14 @@ pub struct Growth {
     /// Instructions of all lines on both sides.
     counts: (u32, u32),
     has_lines: bool,
+}
+
+/// How many instructions are between loads and their first uses on both sides.
+#[derive(Debug)]
+pub struct Distance {
+    pub base: f64,
+    pub head: f64,
+    pub places: Vec<CausePlace>,
 }
 
 #[derive(Debug)]
@@ -185,8 +217,10 @@ impl<'a> CodeComparison<'a> {
             head,
             lines: BTreeMap::new(),
             loops: Vec::new(),
+            has_same_lines: false,
             sizes: (0, 0),
             executed: None,
+            loads: None,
             per_warp: None,
         };
         if let (Some(base), Some(head)) = (of_base, of_head) {
@@ -198,6 +232,7 @@ impl<'a> CodeComparison<'a> {
     pub fn from_sides(sides: &Sides<'a>) -> Self {
         let mut found = Self::new(sides.base.compiled(), sides.head.compiled());
         found.executed = counts::counted(sides, Counter::Instructions);
+        found.loads = counts::counted(sides, Counter::GlobalLoadRequests);
         found.per_warp = counts::instructions_per_warp(&sides.head);
         found.scale();
         found
@@ -212,6 +247,7 @@ impl<'a> CodeComparison<'a> {
         let in_head = |line: &CodeLine| files.in_head(line);
         // The line table of one side says nothing about where the other side's code comes from.
         let has_lines = has_lines(base) && has_lines(head);
+        self.has_same_lines = texts(base).is_some_and(|lines| texts(head) == Some(lines));
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = if has_lines {
                 loops::pair_by_line(base_entry, head_entry, &in_head)
@@ -303,6 +339,26 @@ impl<'a> CodeComparison<'a> {
         self.executed
     }
 
+    /// Returns true unless counters say that a launch loads no more from global memory than before.
+    pub fn may_load_more(&self) -> bool {
+        self.loads.is_none_or(|loads| loads.growth() > 0.0)
+    }
+
+    /// Returns true if both sides are the same machine code.
+    pub fn is_same(&self) -> bool {
+        match (self.base.build, self.head.build) {
+            (Some(base), Some(head)) => base.identity == head.identity,
+            // This is code before device code is linked.
+            (None, None) => self.base.code == self.head.code,
+            _ => false,
+        }
+    }
+
+    /// Returns true if no line with code was edited. What differs then comes from constants, flags or pragmas.
+    pub fn is_unedited(&self) -> bool {
+        self.is_same() || self.has_same_lines
+    }
+
     /// Returns the number of instructions in the code of base and head.
     pub fn code_size(&self) -> (u32, u32) {
         self.sizes
@@ -361,6 +417,37 @@ impl<'a> CodeComparison<'a> {
         }
     }
 
+    /// Returns the mean number of instructions that a warp issues between a load or copy of these kinds and its first
+    /// use, on both sides, with the lines of head where fewer are. Returns `None` if it is not known.
+    pub fn distance_to_use(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Option<Distance> {
+        let mean = |side: fn(&LineSides) -> &LineBucket| {
+            let buckets = self.lines.values().map(side);
+            let (distance, loads) = buckets.fold((0.0, 0.0), |(distance, loads), bucket| {
+                let runs = bucket.runs(wanted);
+                (distance + runs * bucket.distance_to_use(), loads + runs)
+            });
+            (distance > 0.0).then_some(distance / loads)
+        };
+        let (base, head) = (mean(|sides| &sides.base)?, mean(|sides| &sides.head)?);
+        let is_near = |bucket: &LineBucket| bucket.distance_to_use() < f64::midpoint(base, head);
+        let mut near: Vec<(f64, CausePlace)> = self
+            .lines
+            .iter()
+            .filter(|(_, sides)| sides.head.runs(wanted) > 0.0 && is_near(&sides.head))
+            .filter_map(|(line, sides)| match line {
+                Line::Head(line) => Some((sides.head.runs(wanted), at_head(line, sides))),
+                Line::Base(_) | Line::Unknown => None,
+            })
+            .collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let places = near.into_iter().map(|(_, place)| place);
+        Some(Distance {
+            base,
+            head,
+            places: places.take(PLACES).collect(),
+        })
+    }
+
     /// Returns all instructions of one kind, at the base and at head.
     pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
         let is_kind = |other: InstructionKind| other == kind;
@@ -378,12 +465,28 @@ impl<'a> CodeComparison<'a> {
     }
 }
 
+fn at_head(line: &CodeLine, sides: &LineSides) -> CausePlace {
+    CausePlace {
+        of: PlaceSide::Head,
+        line: line.clone(),
+        text: sides.text.clone(),
+    }
+}
+
 fn has_lines(facts: &CodeFacts) -> bool {
     facts
         .entries
         .iter()
         .flat_map(|entry| &entry.lines)
         .any(|line| line.place.is_some())
+}
+
+/// Returns the lines of the source that have code, or `None` if one of them could not be read.
+fn texts(facts: &CodeFacts) -> Option<BTreeSet<(&str, String)>> {
+    build::code::own_lines(facts)
+        .map(|line| Some((line.file.as_str(), code_of(&text(facts, line)?).to_owned())))
+        .collect::<Option<BTreeSet<_>>>()
+        .filter(|lines| !lines.is_empty())
 }
 
 /// Maps lines of the base to lines of head.

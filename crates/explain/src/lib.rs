@@ -9,6 +9,7 @@ mod cause;
 mod causes;
 mod code_comparison;
 mod compiled;
+mod consequences;
 mod counts;
 pub mod diagnosis;
 mod lines;
@@ -20,6 +21,7 @@ mod side;
 mod stalls;
 
 use causes::Rule;
+use model::Num;
 
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
 pub use code_comparison::CodeComparison;
@@ -52,7 +54,17 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
             cause => vec![cause],
         }
     } else {
-        in_order(causes)
+        let is_from_launch = |cause: &Cause| consequences::is_from_launch(cause, sides, &code);
+        let mut causes = consequences::fold(causes, &is_from_launch);
+        // If nothing else differs, and the code is the same, the slowdown is that of the launch as a whole.
+        if let [only] = causes.as_mut_slice()
+            && only.class == CauseClass::Launch
+            && code.is_same()
+            && sides.slowdown().is_some()
+        {
+            only.share = Some(Num(1.0));
+        }
+        causes
     }
 }
 
@@ -69,7 +81,7 @@ pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause
     if causes.is_empty() {
         vec![with_sizes(unknown(&code), &code)]
     } else {
-        in_order(causes)
+        consequences::fold(causes, &|_| false)
     }
 }
 
@@ -102,41 +114,10 @@ fn with_sizes(mut cause: Cause, code: &CodeComparison) -> Cause {
 
 /// Returns the cause that stands for no finding of any rule.
 fn unknown(code: &CodeComparison) -> Cause {
-    let is_same = match (code.base.build, code.head.build) {
-        (Some(base), Some(head)) => base.identity == head.identity,
-        // This is code before device code is linked.
-        (None, None) => code.base.code == code.head.code,
-        _ => false,
-    };
-    let class = if is_same {
+    let class = if code.is_same() {
         CauseClass::NothingChanged
     } else {
         CauseClass::CodeChanged
     };
     Cause::new(class, 0.0)
-}
-
-fn in_order(mut causes: Vec<Cause>) -> Vec<Cause> {
-    come_after_origins(&mut causes);
-    causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    causes
-}
-
-/// Moves an effect of another cause after that cause, whatever its weight is.
-fn come_after_origins(causes: &mut [Cause]) {
-    let weights: Vec<(CauseClass, f64)> = causes
-        .iter()
-        .map(|cause| (cause.class, cause.weight))
-        .collect();
-    for cause in causes {
-        let origins = cause.class.origins();
-        let most = weights
-            .iter()
-            .filter(|(class, _)| origins.contains(class))
-            .map(|(_, weight)| *weight)
-            .reduce(f64::max);
-        if let Some(most) = most {
-            cause.weight = cause.weight.min(most * 0.9);
-        }
-    }
 }

@@ -145,7 +145,7 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
             }
             None => {
                 let unrolled = (apart.of_base)(loop_);
-                let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
+                let turns = times_unrolled(&unrolled, loop_);
                 let guess = turns.or((!apart.are_certain).then_some(1.0));
                 if let (Some(guess), Some(place)) = (guess, head_turns.get_mut(at)) {
                     *place = guess;
@@ -161,7 +161,7 @@ fn pair(of_base: &[Seen], of_head: &[Seen], apart: &Apart) -> Turns {
     for (at, loop_) in of_base.iter().enumerate() {
         if !partners.values().any(|taken| *taken == at) {
             let unrolled = (apart.of_head)(loop_);
-            let turns = ratio(&unrolled, &loop_.mix).filter(|turns| *turns > 1.0);
+            let turns = times_unrolled(&unrolled, loop_);
             if let (Some(turns), Some(place)) = (turns, base_turns.get_mut(at)) {
                 *place = if apart.are_certain {
                     turns
@@ -356,16 +356,55 @@ fn straight(entry: &EntryCode, in_head: InHead, loop_: &Seen) -> Mix {
 
 /// Returns the iterations that head's loop takes for one of the base's.
 fn turns(base: &Seen, head: &Seen) -> f64 {
-    let by_work = ratio(&base.mix, &head.mix).unwrap_or(1.0);
     let by_step = base
         .step
         .zip(head.step)
         .map(|(base, head)| (base.unsigned_abs() as f64) / (head.unsigned_abs() as f64));
-    match by_step {
+    let agrees = |by_step: &f64, by_work: f64| (0.5..=2.0).contains(&(by_step / by_work));
+    match ratio(&base.mix, &head.mix) {
         // The two loops may count different things.
-        Some(by_step) if (0.5..=2.0).contains(&(by_step / by_work)) => by_step,
-        _ => by_work,
+        Some(by_work) => by_step
+            .filter(|by_step| agrees(by_step, by_work))
+            .unwrap_or(by_work),
+        // An edit of a loop of integers changes their number, too. Unrolling changes the step with it.
+        None => by_step
+            .filter(|by_step| agrees(by_step, integers_of_turn(base) / integers_of_turn(head)))
+            .unwrap_or(1.0),
     }
+}
+
+/// Returns how many times the work of a loop is in code without the loop. If it computes nothing but integers, these
+/// are its work.
+fn times_unrolled(unrolled: &Mix, loop_: &Seen) -> Option<f64> {
+    ratio(unrolled, &loop_.mix)
+        .or_else(|| {
+            work(&loop_.mix)
+                .is_empty()
+                .then(|| integers(unrolled) / integers_of_turn(loop_))
+        })
+        .filter(|turns| *turns > 1.0)
+}
+
+/// Instructions that count the turns of a loop, and compare their number.
+const COUNTING: f64 = 2.0;
+
+fn integers_of_turn(loop_: &Seen) -> f64 {
+    (integers(&loop_.mix) - COUNTING).max(1.0)
+}
+
+/// Returns the instructions that can be all the work of a loop that neither computes with floats nor accesses memory.
+fn integers(mix: &Mix) -> f64 {
+    [
+        Kind::Int,
+        Kind::Compare,
+        Kind::Select,
+        Kind::Conversion,
+        Kind::Vote,
+    ]
+    .iter()
+    .filter_map(|kind| mix.get(kind))
+    .map(|count| f64::from(*count))
+    .sum()
 }
 
 /// Returns how many times the work of head is in the base. An edit changes some kinds of work, and unrolling changes

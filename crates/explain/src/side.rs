@@ -65,6 +65,12 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Sides<'_> {
+    /// Returns true if both sides are given tensors of the same sizes.
+    pub fn are_of_one_size(&self) -> bool {
+        let (base, head) = (self.base.case, self.head.case);
+        base.tensors == head.tensors && base.dims == head.dims
+    }
+
     /// Returns the share by which a launch takes longer: 0.1 if it takes a tenth more. Returns `None` if it was not
     /// timed, or is no slower.
     pub fn slowdown(&self) -> Option<f64> {

@@ -50,6 +50,10 @@ pub struct LineCode {
     /// The number of memory accesses under a predicate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub predicated: u32,
+    /// The number of instructions from each load from global memory, and from each asynchronous copy, to its first use,
+    /// added up. `None` if there is no load, or in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u32>,
     /// The functions that are called from here, and how many times: `__cuda_sm3x_div_rn_noftz_f32_slowpath`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, u32>,

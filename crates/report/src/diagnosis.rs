@@ -188,7 +188,7 @@ fn causes(index: &Index, id: &CaseId) -> Vec<String> {
     let causes = Sides::from_index(index, id)
         .map(|sides| explain(&sides))
         .unwrap_or_default();
-    causes.iter().map(super::explain::line).collect()
+    causes.iter().map(super::explain::summary).collect()
 }
 
 /// Returns the lines for one case: what bounds it, before and now, what moved, what explains that, and what to try.

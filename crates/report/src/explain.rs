@@ -92,6 +92,7 @@ fn measure(measure: &Measure) -> String {
         Measure::Calls(function) => format!("calls of {function}"),
         Measure::LoopSize => "instructions of a turn".to_owned(),
         Measure::Around => "instructions around it".to_owned(),
+        Measure::Ahead => "instructions between a load and its use".to_owned(),
         Measure::PredicatedAccesses => "accesses under a condition".to_owned(),
         Measure::Step => "step of the loop".to_owned(),
         Measure::Registers => "registers".to_owned(),
@@ -103,7 +104,10 @@ fn measure(measure: &Measure) -> String {
         Measure::Occupancy => "occupancy".to_owned(),
         Measure::BlocksPerSm => "blocks per SM".to_owned(),
         Measure::Blocks => "blocks".to_owned(),
-        Measure::ThreadsPerBlock => "threads per block".to_owned(),
+        Measure::Grid(axis) => format!("grid {axis}"),
+        Measure::Block(axis) => format!("block {axis}"),
+        Measure::Cluster(axis) => format!("cluster {axis}"),
+        Measure::DynamicShared => "dynamic shared memory (bytes)".to_owned(),
         Measure::Waves => "waves".to_owned(),
         Measure::SmMhz => "SM clock (MHz)".to_owned(),
         Measure::Stall(stall) => format!("{stall} (cycles an instruction)"),
@@ -146,14 +150,31 @@ pub fn line(cause: &Cause) -> String {
     line
 }
 
-/// Returns how much of the slowdown a cause explains, or says that it is unknown.
+/// Returns a cause in one line, with the names of what it brings about.
+pub fn summary(cause: &Cause) -> String {
+    let mut summary = line(cause);
+    if !cause.consequences.is_empty() {
+        let named = cause.consequences.iter().map(title_and_place);
+        let _ = write!(
+            summary,
+            "; it brings about: {}",
+            named.collect::<Vec<_>>().join(", ")
+        );
+    }
+    summary
+}
+
+/// Returns how much of the slowdown a cause explains, or the most that it can explain, or says that it is unknown.
 pub fn share(cause: &Cause) -> String {
-    match cause.share {
-        Some(share) => format!(
-            "accounts for about {:.0} % of the slowdown",
-            share.0 * 100.0
-        ),
-        None => "how much of the slowdown it accounts for is not known".to_owned(),
+    let percent = |share: Num| share.0 * 100.0;
+    match (cause.share, cause.at_most) {
+        (Some(share), _) if share.0 >= 1.0 => "accounts for all of the slowdown".to_owned(),
+        (Some(share), _) => format!("accounts for about {:.0} % of the slowdown", percent(share)),
+        (None, Some(most)) => {
+            let most = percent(most).ceil();
+            format!("accounts for at most {most:.0} % of the slowdown")
+        }
+        (None, None) => "how much of the slowdown it accounts for is not known".to_owned(),
     }
 }
 
@@ -187,24 +208,36 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
             cause.class.name(),
             line(cause)
         );
-        for (at, site) in cause.places.iter().enumerate() {
-            let _ = match &site.text {
-                Some(quoted) => writeln!(text, "       {}  {quoted}", place(site)),
-                // The line above already has the first place.
-                None if at == 0 => Ok(()),
-                None => writeln!(text, "       {}", place(site)),
-            };
-        }
+        write_places(&mut text, cause, "       ");
         // A kernel of a compiled file was not run, so its slowdown is unknown.
         let is_of_case = matches!(subject, Subject::Case(_));
         if is_of_case && cause.class != CauseClass::NothingChanged {
             let _ = writeln!(text, "       {}", share(cause));
+        }
+        if !cause.consequences.is_empty() {
+            let _ = writeln!(text, "       it brings about:");
+        }
+        for effect in &cause.consequences {
+            let _ = writeln!(text, "       - [{}] {}", effect.class.name(), line(effect));
+            write_places(&mut text, effect, "         ");
         }
     }
     for gap in gaps {
         let _ = writeln!(text, "  not compared: {gap}");
     }
     text
+}
+
+/// Writes a line for each place of a cause that the line of the cause does not show whole.
+fn write_places(text: &mut String, cause: &Cause, indent: &str) {
+    for (at, site) in cause.places.iter().enumerate() {
+        let _ = match &site.text {
+            Some(quoted) => writeln!(text, "{indent}{}  {quoted}", place(site)),
+            // The line of the cause already has the first place.
+            None if at == 0 => Ok(()),
+            None => writeln!(text, "{indent}{}", place(site)),
+        };
+    }
 }
 
 pub fn markdown(explanations: &[Explanation]) -> String {
@@ -226,6 +259,10 @@ fn causes_in_markdown(explanation: &Explanation) -> String {
     for (at, cause) in explanation.causes.iter().enumerate() {
         let said = escape::markdown(&line(cause));
         let _ = writeln!(text, "{}. `{}` {said}", at + 1, cause.class.name());
+        for effect in &cause.consequences {
+            let said = escape::markdown(&line(effect));
+            let _ = writeln!(text, "   - brings about `{}` {said}", effect.class.name());
+        }
     }
     for gap in &explanation.gaps {
         let _ = writeln!(text, "\nNot compared: {}", escape::markdown(gap));

@@ -338,7 +338,7 @@ fn other_causes(index: &Index, judgement: &Judgement, problems: &[Block]) -> Tab
         rows.push(vec![
             case.to_string(),
             cause.class.name().to_owned(),
-            explain::line(&cause),
+            explain::summary(&cause),
             explain::share(&cause),
         ]);
     }

@@ -226,7 +226,7 @@ pub fn block<'a>(input: &ReportInput<'a>, problem: &'a Problem) -> Block<'a> {
         subjects: short(record, &subjects),
         title,
         why: why(record, problem, &own),
-        cause: first_cause.as_ref().map(explain::line),
+        cause: first_cause.as_ref().map(explain::summary),
         first_cause,
         follows_declared: declared_by(&follows).filter(|_| !is_fault),
         // A fault breaks every gate, so they are only counted.

@@ -1,5 +1,6 @@
 //! Adds up the instructions of a section by source line and loop.
 
+use crate::ahead::ahead;
 use crate::flow::{self, Loop};
 use crate::kind::kind;
 use crate::listing::{Instruction, Section};
@@ -40,6 +41,7 @@ pub fn entry(section: &Section) -> EntryCode {
                 function: function.map(str::to_owned),
                 mix: Mix::new(),
                 predicated: 0,
+                ahead: None,
                 calls: std::collections::BTreeMap::new(),
             });
             lines.len() - 1
@@ -48,6 +50,9 @@ pub fn entry(section: &Section) -> EntryCode {
             continue;
         };
         *line.mix.entry(kind).or_default() += 1;
+        if let Some(distance) = ahead(section, &loops, at, kind) {
+            *line.ahead.get_or_insert(0) += distance;
+        }
         line.predicated += u32::from(kind.width().is_some() && instruction.predicate.is_some());
         if instruction.mnemonic() == "CALL" {
             for target in instruction.targets() {
@@ -93,11 +98,21 @@ fn step(section: &Section, found: &Loop) -> Option<i64> {
             .iter()
             .flat_map(|&(start, end)| section.instructions.get(start..end).into_iter().flatten())
     };
-    let compared: Vec<&str> = body()
+    let mut compared: Vec<&str> = body()
         .filter(|body| matches!(body.mnemonic(), "ISETP" | "UISETP"))
         .flat_map(Instruction::operands)
         .map(bare)
         .collect();
+    // PTXAS may compare the sum of the counter and a register that does not change: `IADD3 R14, R18, R5, RZ`.
+    let sums = body().filter(|body| {
+        let mut operands = body.operands().map(bare);
+        body.mnemonic().ends_with("IADD3")
+            && operands.next().is_some_and(|sum| compared.contains(&sum))
+    });
+    let terms: Vec<&str> = sums
+        .flat_map(|sum| sum.operands().skip(1).map(bare))
+        .collect();
+    compared.extend(terms);
     let added: Vec<(&str, i64)> = body().filter_map(added).collect();
     let mut steps = added.iter().filter(|(register, _)| {
         compared.contains(register)

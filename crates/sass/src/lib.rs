@@ -4,6 +4,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+mod ahead;
 mod facts;
 mod flow;
 mod kind;
@@ -14,4 +15,4 @@ pub use listing::{Listing, Section};
 
 /// The version of the reader, which grows whenever the same text may be read differently. It is part of the key of what
 /// is kept.
-pub const READER: u32 = 1;
+pub const READER: u32 = 2;

@@ -122,6 +122,11 @@ fn loops_are_natural_ones_with_their_lines_and_steps() {
         .collect();
     // The branch of padding to itself is not a loop. What belongs to the inner loop is not counted for the outer one.
     assert_eq!(loops, [(4, None, Some(4)), (6, Some(0), Some(4))]);
+    // PTXAS may compare the sum of the counter and a register that does not change.
+    let sum = "ISETP.GE.AND P1, PT, R14, RZ, PT ;";
+    let sum = format!("IADD3 R14, R18, R11, RZ ;\n        /*0088*/                   {sum}");
+    let summed = read(&TEXT.replace("ISETP.GE.AND P1, PT, R11, R14, PT ;", &sum));
+    assert_eq!(summed.loops[1].step, Some(4));
     let of = |number: u32| {
         let line = code.lines.iter().find(|line| {
             line.place
@@ -194,4 +199,33 @@ proptest! {
         let count = |code: &EntryCode| -> u32 { code.lines.iter().flat_map(|line| line.mix.values()).sum() };
         prop_assert_eq!(count(&again), count(&whole));
     }
+}
+
+/// The second copy belongs to a group that the wait leaves under way, so it is waited for in the next turn.
+#[test]
+fn distances_to_uses_go_around_a_loop() {
+    let code = read(
+        r#"
+	.section	.text.k,"ax",@progbits
+k:
+.text.k:
+	//## File "/src/k.cu", line 1
+        /*0000*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0010*/                   IADD3 R12, UR4, R2, RZ ;
+        /*0020*/                   ISETP.NE.AND P0, PT, R7, RZ, PT ;
+.L_x_0:
+	//## File "/src/k.cu", line 2
+        /*0030*/                   DEPBAR.LE SB0, 0x1 ;
+        /*0040*/                   STS [R9], R8 ;
+	//## File "/src/k.cu", line 3
+        /*0050*/                   LDG.E R8, desc[UR4][R2.64] ;
+	//## File "/src/k.cu", line 4
+        /*0060*/                   LDGSTS.E [R9], desc[UR4][R2.64] ;
+        /*0070*/                   LDGDEPBAR ;
+        /*0080*/               @P0 BRA `(.L_x_0) ;
+        /*0090*/                   EXIT ;
+"#,
+    );
+    let ahead: Vec<_> = code.lines.iter().map(|line| line.ahead).collect();
+    assert_eq!(ahead, [Some(1), None, Some(4), Some(8), None]);
 }

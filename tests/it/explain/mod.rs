@@ -13,10 +13,11 @@
 //!
 //! The base is `kernels/` and `tests/fixtures/explain`, with `NAME.base` applied if there is one, committed. Head is the
 //! base with `NAME.patch` applied. `class:` is the class of the first cause, and its line is the marked one. A patch
-//! without a mark changes the launch. `needs:` is the evidence in which the cause can be seen: `simulator` or `profile`,
+//! without a mark changes the launch. `follows:` is the first of the causes that the first cause brings about. `needs:` is the evidence in which the cause can be seen: `simulator` or `profile`,
 //! and otherwise the machine code. `reached:` is the result as it truly is, where it is not the cause: `class` for the
 //! class at another line, or the class that is named in its place. `gpu: lost` leaves a row out of the score on a GPU.
-//! An edit that does nothing has `said:`, the class of everything reported, and `code: same` or `code: other`. The labels
+//! An edit that does nothing has `said:`, the class of everything reported. `code: same` and `code: other` say whether both
+//! sides are the same machine code, which they are by default if no line is marked. The labels
 //! say what was done to the source. They were written before the rules that find the causes.
 //!
 //! `GATEKEEPER_ROWS='pad|wave' cargo test --test it explain::` runs the rows alone whose name has `pad` or `wave` in it.
@@ -47,18 +48,20 @@ struct Row {
     patch: PathBuf,
     /// The unit of gates.yaml, written as `kernel/variant`.
     unit: String,
-    /// True if the patch marks a line as the cause.
-    has_marker: bool,
+    /// True if both sides are the same machine code.
+    has_same_code: bool,
     label: Label,
 }
 
 enum Label {
     Regression(Regression),
-    Harmless { same_code: bool, said: String },
+    Harmless { said: String },
 }
 
 struct Regression {
     class: CauseClass,
+    /// The first consequence of the cause, where the label names one.
+    follows: Option<String>,
     needs: Needs,
     reached: Reached,
     is_lost_on_a_gpu: bool,
@@ -134,6 +137,7 @@ type Line = (String, i64);
 struct First {
     class: String,
     line: Option<Line>,
+    follows: Option<String>,
 }
 
 impl Row {
@@ -151,6 +155,7 @@ impl Row {
         let label = if let Some(class) = take("class") {
             Label::Regression(Regression {
                 class: class_named(class),
+                follows: take("follows").map(str::to_owned),
                 needs: match take("needs") {
                     None => Needs::Code,
                     Some("simulator") => Needs::Simulator,
@@ -166,10 +171,10 @@ impl Row {
             })
         } else {
             Label::Harmless {
-                same_code: take("code").unwrap() == "same",
                 said: take("said").unwrap().to_owned(),
             }
         };
+        let code = take("code");
         assert!(keys.is_empty(), "{name}: unknown keys {keys:?}");
         let has_marker = text
             .lines()
@@ -178,7 +183,7 @@ impl Row {
             name,
             patch,
             unit,
-            has_marker,
+            has_same_code: code.map_or(!has_marker, |code| code == "same"),
             label,
         }
     }
@@ -260,6 +265,9 @@ fn causes(dir: &Path, args: &[&str]) -> Vec<First> {
         First {
             class: cause["class"].as_str().unwrap().to_owned(),
             line: line["file"].as_str().map(at),
+            follows: cause["consequences"][0]["class"]
+                .as_str()
+                .map(str::to_owned),
         }
     };
     causes.iter().map(first).collect()
@@ -382,10 +390,7 @@ fn each_wanted<T: Send>(
 fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
     let same_code: BTreeMap<&str, bool> = rows()
         .iter()
-        .map(|row| match row.label {
-            Label::Regression(_) => (row.name.as_str(), !row.has_marker),
-            Label::Harmless { same_code, .. } => (row.name.as_str(), same_code),
-        })
+        .map(|row| (row.name.as_str(), row.has_same_code))
         .collect();
     let mut problems = Vec::new();
     for (name, made) in all() {
@@ -431,7 +436,8 @@ fn reached(row: &Row, regression: &Regression, explained: &Explained) -> Reached
         (Some(_), None) => false,
         (None, _) => true,
     };
-    if is_near {
+    let follows = regression.follows.is_none() || regression.follows == first.follows;
+    if is_near && follows {
         Reached::Cause
     } else {
         Reached::ClassAlone
@@ -476,7 +482,7 @@ fn names_no_cause_if_nothing_is_slower() {
     let wrong: Vec<String> = rows()
         .iter()
         .filter_map(|row| {
-            let Label::Harmless { said, .. } = &row.label else {
+            let Label::Harmless { said } = &row.label else {
                 return None;
             };
             let made = all().get(row.name.as_str())?.as_ref().unwrap();

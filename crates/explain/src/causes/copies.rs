@@ -1,5 +1,5 @@
-//! Asynchronous copies that became loads and stores, or that are waited for more often, so that their latency is no
-//! longer hidden.
+//! Asynchronous copies that became loads and stores, or that are waited for more often or right away, so that their
+//! latency is no longer hidden.
 
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::InstructionKind as Kind;
@@ -33,5 +33,5 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
             .with(Measure::Code(Kind::AsyncWait), counts.0, counts.1);
         return vec![cause];
     }
-    Vec::new()
+    super::exposed::find_cause(code, CauseClass::AsyncCopySynchronous, &is_copy).into_iter().collect()
 }

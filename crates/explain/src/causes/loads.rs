@@ -1,6 +1,7 @@
 //! Loads that are repeated more often although the source asks for the same, because a store may have changed what they
 //! read (`const __restrict__` is gone), or because they moved into a loop.
 
+use crate::code_comparison::{Growth, LineGrowth};
 use crate::{Cause, CauseClass, CodeComparison, Measure};
 use model::{InstructionKind as Kind, Width};
 
@@ -8,6 +9,8 @@ use model::{InstructionKind as Kind, Width};
 const CYCLES: f64 = 30.0;
 /// The notable share of loads that moved to other lines.
 const NOTABLE: f64 = 0.01;
+/// How much more often loads run that went into a loop. Loads of a second loop beside the first run as often.
+const MORE_OFTEN: f64 = 1.5;
 
 pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     let is_load = |kind: Kind| matches!(kind, Kind::GlobalLoad(_) | Kind::ReadOnlyLoad(_));
@@ -30,7 +33,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
     });
     let class = if read_only.1 < read_only.0 && stores.1 > 0.0 {
         CauseClass::Reload
-    } else if !moved.lines.is_empty() {
+    } else if often(&growth) > MORE_OFTEN * often(&moved) && !moved.lines.is_empty() {
         CauseClass::LoopInvariant
     } else {
         return Vec::new();
@@ -43,6 +46,12 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         }
     }
     vec![cause]
+}
+
+/// Returns how often the most frequent of the loads that came or went are executed.
+fn often(growth: &Growth) -> f64 {
+    let each = |line: &LineGrowth| line.runs / f64::from(line.head_count.abs_diff(line.base_count).max(1));
+    growth.lines.iter().map(each).fold(0.0, f64::max)
 }
 
 /// Returns the bits that a lane moves on both sides.

@@ -15,7 +15,7 @@ pub fn rule(code: &CodeComparison) -> Vec<Cause> {
         let (base, head) = code.runs(wanted);
         head < base
     };
-    if !(growth.total > 0.0 && fewer(&is_kept) && fewer(&is_used)) {
+    if !(growth.total > 0.0 && code.may_load_more() && fewer(&is_kept) && fewer(&is_used)) {
         return Vec::new();
     }
     let (base, head) = growth.first_counts();

@@ -213,8 +213,12 @@ fn blocks_beyond_a_full_wave_leave_a_tail() {
     let waves = |blocks| resident(32, 0, free, blocks);
     let one = 132 * 16;
     let causes = explained(&waves(one), &waves(one + 88));
-    assert_eq!(causes[0].class, CauseClass::TailWave);
-    assert_eq!(causes[0].share, None, "nobody timed it");
+    assert_eq!(causes[0].class, CauseClass::Launch);
+    let [tail] = causes[0].consequences.as_slice() else {
+        panic!("{causes:?}")
+    };
+    assert_eq!(tail.class, CauseClass::TailWave);
+    assert_eq!(tail.share, None, "nobody timed it");
     // Two full waves have no tail, a part of one wave has none, and after many waves it does not matter.
     for (base, head) in [(one, 2 * one), (one / 2, one), (40 * one, 40 * one + 88)] {
         let classes = classes(&waves(base), &waves(head));
@@ -241,9 +245,13 @@ fn a_tail_accounts_for_a_share_of_the_time() {
     // 96 registers allow five blocks of 128 threads on each SM.
     let (base, head) = (timed(132 * 5, 100_000), timed(132 * 5 + 1, 400_000));
     let causes = explained(&base, &head);
-    assert_eq!(causes[0].class, CauseClass::TailWave);
+    // Nothing but the launch differs.
+    assert_eq!((causes.len(), causes[0].class), (1, CauseClass::Launch));
+    assert_eq!(causes[0].share, Some(Num(1.0)));
+    let tail = &causes[0].consequences[0];
+    assert_eq!(tail.class, CauseClass::TailWave);
     // One block of 661 needs a second wave, and the launch takes four times as long. Processes differ a little.
-    let share = causes[0].share.unwrap().0;
+    let share = tail.share.unwrap().0;
     let longer = 2.0 * 660.0 / 661.0 - 1.0;
     assert!((share - longer / 3.0).abs() < 1e-3, "{share}");
 }
@@ -287,7 +295,7 @@ fn other_changes_are_named() {
 }
 
 #[test]
-fn a_slower_clock_accounts_for_its_share_only() {
+fn a_slower_clock_accounts_for_no_more_than_it_would_save() {
     let clocked = |mhz: f64, ns: u64| {
         let mut record = fixture::record();
         fixture::slow(&mut record, &id(), ns);
@@ -300,9 +308,10 @@ fn a_slower_clock_accounts_for_its_share_only() {
     let base = clocked(2000.0, 100_000);
     let causes = explained(&base, &clocked(1600.0, 150_000));
     assert_eq!(causes[0].class, CauseClass::Clocks);
-    // The kernel takes a quarter longer, of a half. Processes differ a little.
-    let share = causes[0].share.unwrap().0;
-    assert!((share - 0.5).abs() < 1e-3, "{share}");
+    // At the base's clock, a fifth of 150 us can be saved, which are 50 us more than before. Processes differ a little.
+    let most = causes[0].at_most.unwrap().0;
+    assert!((most - 0.6).abs() < 1e-3, "{most}");
+    assert_eq!(explained(&base, &clocked(1600.0, 120_000))[0].at_most, None);
     assert_eq!(
         classes(&base, &clocked(1995.0, 150_000)),
         [CauseClass::NothingChanged]
@@ -458,4 +467,30 @@ fn causes_and_diagnoses_show_the_p50_of_the_verdict() {
     assert_eq!(sides.head.p50_ns, Some(judged));
     assert_eq!(sides.base.p50_ns, Some(judged));
     assert_eq!(diagnosis.time_ns, Some(Num(judged)));
+}
+
+#[test]
+fn what_a_launch_of_other_blocks_brings_about_follows_from_it() {
+    let launched = |grid: u32, sectors: u64, identity: &str| {
+        let mut record = counting(&loads(sectors / 4, sectors, sectors));
+        for case in &mut record.plan.cases {
+            case.steps[0].launch.as_mut().unwrap().grid = [grid, 1, 1];
+        }
+        fixture::rebuild(&mut record, "direct", |facts| {
+            facts.identity.push_str(identity)
+        });
+        record
+    };
+    let base = launched(64, 4000, "");
+    let causes = explained(&base, &launched(128, 8000, ""));
+    assert_eq!((causes.len(), causes[0].class), (1, CauseClass::Launch));
+    assert_eq!(causes[0].consequences[0].class, CauseClass::MoreTraffic);
+    // The code is other code, too. A few more blocks do not read twice as much.
+    let head = launched(70, 8000, "2");
+    assert_eq!(
+        classes(&base, &head),
+        [CauseClass::MoreTraffic, CauseClass::Launch]
+    );
+    let causes = explained(&base, &launched(128, 8000, "2"));
+    assert_eq!(causes[0].consequences[0].class, CauseClass::MoreTraffic);
 }

@@ -19,6 +19,7 @@ fn code(straight: Mix, loops: &[Mix]) -> CodeFacts {
         function: None,
         mix: mix.iter().copied().collect(),
         predicated: 0,
+        ahead: None,
         calls: BTreeMap::new(),
     };
     let mut lines = vec![line(straight, None)];
@@ -160,4 +161,76 @@ fn lines_of_one_side_alone_are_no_lines() {
         causes.iter().all(|cause| cause.places.is_empty()),
         "{causes:?}"
     );
+}
+
+/// A loop of integers does nothing that counts as work elsewhere, so its step has to agree with their number.
+#[test]
+fn a_loop_of_integers_is_unrolled_less_if_its_step_says_so() {
+    let loop_of = |integers, step| {
+        let mut code = code(
+            &[(Kind::Move, 9)],
+            &[&[(Kind::Int, integers), (Kind::Compare, 1)]],
+        );
+        code.entries[0].loops[0].step = Some(step);
+        with_lines(code)
+    };
+    let unrolled = loop_of(25, -4);
+    assert_eq!(
+        classes(&unrolled, &loop_of(7, 1))[0],
+        CauseClass::UnrollLost
+    );
+    // Here a turn does less, and there are as many of them.
+    assert_eq!(
+        classes(&unrolled, &loop_of(7, 4)),
+        [CauseClass::CodeChanged]
+    );
+    let straight = with_lines(code(&[(Kind::Int, 96)], &[]));
+    assert_eq!(
+        classes(&straight, &loop_of(8, 1))[0],
+        CauseClass::UnrollLost
+    );
+}
+
+#[test]
+fn loads_that_are_needed_at_once_expose_their_latency() {
+    let ahead = |loads, distance| {
+        let mut code = with_lines(code(&[], &[&[(LOAD, loads), (Kind::Fp32, 90)]]));
+        code.entries[0].lines[1].ahead = distance;
+        code
+    };
+    let early = ahead(4, Some(400));
+    let causes = explained(&early, &ahead(4, Some(12)));
+    assert_eq!(causes[0].class, CauseClass::LatencyExposed);
+    let value = &causes[0].values[0];
+    assert_eq!((value.base.0, value.head.0), (100.0, 3.0));
+    // A little later, other loads, and a record of an older version say nothing.
+    for head in [ahead(4, Some(300)), ahead(8, Some(24)), ahead(4, None)] {
+        let classes = classes(&early, &head);
+        assert!(
+            !classes.contains(&CauseClass::LatencyExposed),
+            "{classes:?}"
+        );
+    }
+}
+
+/// Puts all code on one line.
+fn with_lines(mut code: CodeFacts) -> CodeFacts {
+    let place = Some(CodePlace {
+        line: CodeLine {
+            file: "k.cu".to_owned(),
+            number: 3,
+        },
+        inlined_at: Vec::new(),
+    });
+    for entry in &mut code.entries {
+        entry
+            .lines
+            .iter_mut()
+            .for_each(|line| line.place.clone_from(&place));
+        entry
+            .loops
+            .iter_mut()
+            .for_each(|nested| nested.place.clone_from(&place));
+    }
+    code
 }

@@ -1,0 +1,93 @@
+//! Puts causes that follow from another cause under that cause, so that a list names what was done first.
+
+use super::counts::blocks;
+use super::{Cause, CauseClass as Class, CodeComparison, Sides};
+use model::Launch;
+
+/// The factor from which on a launch divides the work in another way, so that a thread does another part of it.
+const NOTABLE: f64 = 1.5;
+
+/// Returns true for a cause that a change of the launch brings about.
+///
+/// If no line with code was edited, that is everything that got worse. Otherwise it is what follows from another number
+/// of threads or blocks by itself: what a thread does once, or in each turn, is done more often in all. A barrier is
+/// only passed more often for that reason if the code has no more barriers than before. An edit may be a reason, too,
+/// and remains in sight as the place of the consequence.
+pub fn is_from_launch(cause: &Cause, sides: &Sides, code: &CodeComparison) -> bool {
+    let is_of_one_size = sides.are_of_one_size();
+    match cause.class {
+        Class::Data | Class::Launch | Class::Compiler | Class::Driver | Class::Clocks => false,
+        Class::TailWave => true,
+        _ if code.is_unedited() => is_of_one_size,
+        Class::BarrierAdded => {
+            let has_more = cause.values.iter().any(|value| value.head.0 > value.base.0);
+            !has_more && is_of_one_size && divide_otherwise(sides)
+        }
+        Class::UnrollLost | Class::MoreTraffic | Class::MoreInstructions => {
+            is_of_one_size && divide_otherwise(sides)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true if blocks are of another size, or if there are more or fewer of them, by a notable factor.
+fn divide_otherwise(sides: &Sides) -> bool {
+    let is_other = |was: u64, is: u64| {
+        let ratio = is as f64 / was as f64;
+        ratio >= NOTABLE || ratio <= 1.0 / NOTABLE
+    };
+    let differ = |was: &Launch, is: &Launch| {
+        is_other(blocks(was), blocks(is))
+            || is_other(was.threads_per_block(), is.threads_per_block())
+    };
+    let [base, head] = [&sides.base, &sides.head].map(|side| side.case.steps.iter());
+    base.zip(head).any(|(base, head)| {
+        let launches = base.launch.as_ref().zip(head.launch.as_ref());
+        launches.is_some_and(|(was, is)| differ(was, is))
+    })
+}
+
+/// Returns the causes that follow from no other one, the gravest first, each with those that it brings about. A cause
+/// weighs at least as much as the gravest of these.
+pub fn fold(mut causes: Vec<Cause>, is_from_launch: &dyn Fn(&Cause) -> bool) -> Vec<Cause> {
+    causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let origin = |cause: &Cause| {
+        let origins = if is_from_launch(cause) {
+            &[Class::Launch]
+        } else {
+            cause.class.origins()
+        };
+        let is_origin = |other: &Cause| origins.contains(&other.class);
+        let is_there = |other: &Cause| {
+            other
+                .places
+                .iter()
+                .any(|place| cause.places.contains(place))
+        };
+        causes
+            .iter()
+            .position(|other| is_origin(other) && is_there(other))
+            .or_else(|| causes.iter().position(is_origin))
+    };
+    let origins: Vec<Option<usize>> = causes.iter().map(origin).collect();
+    // No class is among its own origins, or among theirs, so this ends.
+    let root = |at| {
+        let up = |at: &usize| origins.get(*at).copied().flatten();
+        std::iter::successors(Some(at), up).last().unwrap_or(at)
+    };
+    let mut roots: Vec<(usize, Cause)> = Vec::new();
+    let mut effects: Vec<(usize, Cause)> = Vec::new();
+    for (at, cause) in causes.into_iter().enumerate() {
+        let root = root(at);
+        if root == at { &mut roots } else { &mut effects }.push((root, cause));
+    }
+    for (root, effect) in effects {
+        if let Some((_, cause)) = roots.iter_mut().find(|(at, _)| *at == root) {
+            cause.weight = cause.weight.max(effect.weight);
+            cause.consequences.push(effect);
+        }
+    }
+    let mut causes: Vec<Cause> = roots.into_iter().map(|(_, cause)| cause).collect();
+    causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    causes
+}
