@@ -10,20 +10,20 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 impl Decoder<'_> {
     /// Decodes a call of a function, or of one that the system has.
-    pub(super) fn call(&mut self, i: &Instruction) -> Load<()> {
-        let mut lists = i.operands.iter().filter_map(|o| match o {
+    pub(super) fn call(&mut self) -> Load<()> {
+        let mut lists = self.ptx.operands.iter().filter_map(|o| match o {
             Operand::List(l) => Some(l.as_slice()),
             _ => None,
         });
-        let returns_first = matches!(i.operands.first(), Some(Operand::List(_)));
+        let returns_first = matches!(self.ptx.operands.first(), Some(Operand::List(_)));
         let returns = if returns_first {
             lists.next().unwrap_or(&[])
         } else {
             &[]
         };
         let params = lists.next().unwrap_or(&[]);
-        let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
-            return self.invalid(i.pos, "expected the name of a function");
+        let Some(Operand::Name(name)) = self.ptx.operands.get(usize::from(returns_first)) else {
+            return self.invalid("expected the name of a function");
         };
         let scopes = &self.scopes;
         let slot = |n: usize, needed: u32| match params.get(n) {
@@ -36,15 +36,15 @@ impl Decoder<'_> {
         match name.as_str() {
             "vprintf" => {
                 let [Some(text), Some(arguments)] = [slot(0, 8), slot(1, 8)] else {
-                    return self.unsupported(i, "arguments that are not .param variables");
+                    return self.unsupported("arguments that are not .param variables");
                 };
                 let count = self.register(Class::R32);
-                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
+                self.emit_with(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
                 if let Some(Operand::Name(n)) = returns.first()
                     && let Some(Symbol::Local(at, 4..)) = self.scopes.get(n)
                 {
                     let access = self.argument(at, (Class::R32, count));
-                    self.emit(Op::Store(Box::new(access)), [0; 6]);
+                    self.emit(Op::Store(Box::new(access)));
                 }
                 return Ok(());
             }
@@ -56,28 +56,28 @@ impl Decoder<'_> {
                     }
                     _ => None,
                 };
-                self.emit(Op::Assert(told), [0; 6]);
+                self.emit(Op::Assert(told));
                 return Ok(());
             }
             // CUDA C++ programming guide, "Dynamic Global Memory Allocation and Operations".
             "malloc" | "free" if !self.has_body(name) => {
                 let Some(from) = slot(0, 8) else {
-                    return self.unsupported(i, "arguments that are not .param variables");
+                    return self.unsupported("arguments that are not .param variables");
                 };
                 let (result, given) = (self.register(Class::R64), self.register(Class::R64));
                 let read = self.argument(from, (Class::R64, given));
-                self.emit(Op::Load(Box::new(read)), [0; 6]);
+                self.emit(Op::Load(Box::new(read)));
                 let o = [result, given, 0, 0, 0, 0];
                 if name == "free" {
-                    self.emit(Op::Free, o);
+                    self.emit_with(Op::Free, o);
                     return Ok(());
                 }
-                self.emit(Op::Malloc, o);
+                self.emit_with(Op::Malloc, o);
                 if let Some(Operand::Name(n)) = returns.first()
                     && let Some(Symbol::Local(at, 8..)) = self.scopes.get(n)
                 {
                     let write = self.argument(at, (Class::R64, result));
-                    self.emit(Op::Store(Box::new(write)), [0; 6]);
+                    self.emit(Op::Store(Box::new(write)));
                 }
                 return Ok(());
             }
@@ -88,24 +88,24 @@ impl Decoder<'_> {
                 .map(|o| match o {
                     Operand::Name(n) => match d.scopes.get(n) {
                         Some(Symbol::Local(at, bytes)) => Ok((at, bytes)),
-                        _ => d.unsupported(i, "arguments that are not .param variables"),
+                        _ => d.unsupported("arguments that are not .param variables"),
                     },
-                    _ => d.unsupported(i, "arguments that are not .param variables"),
+                    _ => d.unsupported("arguments that are not .param variables"),
                 })
                 .collect()
         };
         let (from, to) = (slots(self, params)?, slots(self, returns)?);
         if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
-            return self.call_indirect(i, name, &from, &to);
+            return self.call_indirect(name, &from, &to);
         }
         let module = self.module;
         let known = |f: &&Function| f.name == *name && f.body.is_some() && !f.is_entry;
         let Some(callee) = module.functions.iter().find(known) else {
-            return self.unsupported(i, &format!("`{name}` has no body in this module"));
+            return self.unsupported(&format!("`{name}` has no body in this module"));
         };
         let callee = self.declare(callee)?;
         if !fit(&callee.params, &from) || !fit(&callee.returns, &to) {
-            return self.invalid(i.pos, format!("`{name}` takes different arguments"));
+            return self.invalid(format!("`{name}` takes different arguments"));
         }
         let caller = self
             .caller
@@ -114,10 +114,11 @@ impl Decoder<'_> {
         let frame = caller.map(|caller| self.frame_of(&caller));
         let over = frame.and_then(|frame| self.save(frame));
         for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
-            self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+            self.emit(Op::CopyLocal { from, to, bytes });
         }
-        self.calls_to_patch.push((self.code.len(), 0, name.clone()));
-        self.emit(Op::Call(u32::MAX), [0; 6]);
+        self.calls_to_patch
+            .push((self.program.code.len(), 0, name.clone()));
+        self.emit(Op::Call(u32::MAX));
         let results = callee.returns.iter().zip(&to);
         match frame {
             Some(frame) => {
@@ -127,12 +128,12 @@ impl Decoder<'_> {
                     bytes,
                 };
                 let results = results.map(result).collect();
-                self.emit(Op::Restore { frame, results }, [0; 6]);
+                self.emit(Op::Restore { frame, results });
                 self.land(over);
             }
             None => {
                 for (&(from, bytes), &(to, _)) in results {
-                    self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+                    self.emit(Op::CopyLocal { from, to, bytes });
                 }
             }
         }
@@ -154,14 +155,8 @@ impl Decoder<'_> {
     }
 
     /// Decodes a call by address. The function is one whose address the module takes and whose arguments fit.
-    fn call_indirect(
-        &mut self,
-        i: &Instruction,
-        target: &str,
-        from: &[(u32, u32)],
-        to: &[(u32, u32)],
-    ) -> Load<()> {
-        let target = self.value(i, &Operand::Name(target.into()), Class::R64, Ty::U64)?;
+    fn call_indirect(&mut self, target: &str, from: &[(u32, u32)], to: &[(u32, u32)]) -> Load<()> {
+        let target = self.value(&Operand::Name(target.into()), Class::R64, Ty::U64)?;
         let module = self.module;
         let mut fitting = Vec::new();
         for name in self.calls.taken.clone() {
@@ -184,14 +179,15 @@ impl Decoder<'_> {
         let over = frame.and_then(|frame| self.save(frame));
         for (_, _, callee) in &fitting {
             for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
-                self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+                self.emit(Op::CopyLocal { from, to, bytes });
             }
         }
         for (n, (name, ..)) in fitting.iter().enumerate() {
-            self.calls_to_patch.push((self.code.len(), n, name.clone()));
+            self.calls_to_patch
+                .push((self.program.code.len(), n, name.clone()));
         }
         let o = [0, target, 0, 0, 0, 0];
-        self.emit(
+        self.emit_with(
             Op::CallIndirect(
                 fitting
                     .iter()
@@ -213,12 +209,12 @@ impl Decoder<'_> {
                     bytes,
                 };
                 let results = results.map(result).collect();
-                self.emit(Op::Restore { frame, results }, o);
+                self.emit_with(Op::Restore { frame, results }, o);
                 self.land(over);
             }
             None => {
                 for (from, to, bytes) in results {
-                    self.emit(Op::CopyResult { from, to, bytes }, o);
+                    self.emit_with(Op::CopyResult { from, to, bytes }, o);
                 }
             }
         }
@@ -229,20 +225,20 @@ impl Decoder<'_> {
     /// because the guard's register belongs to another activation until it is taken back. Returns that branch, for
     /// [`Self::land`].
     fn save(&mut self, frame: u32) -> Option<usize> {
-        let over = (self.guard != 0).then_some(self.code.len());
+        let over = (self.guard != 0).then_some(self.program.code.len());
         if over.is_some() {
             self.guard ^= 1;
-            self.emit(Op::Branch(u32::MAX), [0; 6]);
+            self.emit(Op::Branch(u32::MAX));
             self.guard = 0;
         }
-        self.emit(Op::Save(frame), [0; 6]);
+        self.emit(Op::Save(frame));
         over
     }
 
     /// Makes the branch of [`Self::save`] lead to this place.
     fn land(&mut self, over: Option<usize>) {
-        let here = self.code.len() as u32;
-        if let Some(inst) = over.and_then(|at| self.code.get_mut(at)) {
+        let here = self.program.code.len() as u32;
+        if let Some(inst) = over.and_then(|at| self.program.code.get_mut(at)) {
             inst.op = Op::Branch(here);
         }
     }
@@ -266,7 +262,7 @@ impl Decoder<'_> {
             for var in vars {
                 if var.space == Space::Reg {
                     return self
-                        .invalid(var.pos, "parameters in registers (.reg) are not supported");
+                        .invalid_at(var.pos, "parameters in registers (.reg) are not supported");
                 }
                 list.push(self.local_slot(var)?);
             }
@@ -280,13 +276,14 @@ impl Decoder<'_> {
         for (at, which, name) in std::mem::take(&mut self.calls_to_patch) {
             let Some(&entry) = self.entries.get(&name) else {
                 let pos = self
+                    .program
                     .code
                     .get(at)
-                    .and_then(|i| self.sources.get(i.source as usize));
+                    .and_then(|i| self.program.sources.get(i.source as usize));
                 let pos = pos.map_or(Pos::default(), |s| s.pos);
-                return self.invalid(pos, format!("a call of `{name}`, which was not decoded"));
+                return self.invalid_at(pos, format!("a call of `{name}`, which was not decoded"));
             };
-            match &mut self.code[at].op {
+            match &mut self.program.code[at].op {
                 Op::Call(to) => *to = entry,
                 Op::CallIndirect(all) => all[which].1 = entry,
                 _ => {}

@@ -170,6 +170,16 @@ pub enum Operand {
     List(Vec<Operand>),
 }
 
+impl Operand {
+    /// Returns the elements of a vector, or the operand itself as the only element.
+    pub fn elements(&self) -> &[Operand] {
+        match self {
+            Operand::Vector(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
     pub register: String,
