@@ -190,8 +190,7 @@ impl Decoder<'_> {
                     self.destination(low, Class::R32)?,
                     self.destination(high, Class::R32)?,
                 );
-                let t = self.register(Class::R32);
-                self.alu(op1::<int_ops::w32::Mov>(), &[t, a]);
+                let t = self.computed(op1::<int_ops::w32::Mov>(), &[a]);
                 self.alu(op1::<int_ops::LowHalf>(), &[low, t]);
                 self.alu(op1::<int_ops::HighHalf>(), &[high, t]);
             }
@@ -208,8 +207,7 @@ impl Decoder<'_> {
                     (op1::<int_ops::LowWord>(), [p0, p1]),
                     (op1::<int_ops::HighWord>(), [p2, p3]),
                 ] {
-                    let t = self.register(Class::R32);
-                    self.alu(word, &[t, a]);
+                    let t = self.computed(word, &[a]);
                     for (half, part) in [op1::<int_ops::LowHalf>(), op1::<int_ops::HighHalf>()]
                         .into_iter()
                         .zip(pair)
@@ -240,9 +238,8 @@ impl Decoder<'_> {
             (4, &[low, high]) => self.alu(op2::<int_ops::PackHalves>(), &[d, low, high]),
             (8, &[low, high]) => self.alu(op2::<int_ops::PackWords>(), &[d, low, high]),
             (8, &[a, b, c, e]) => {
-                let (low, high) = (self.register(Class::R32), self.register(Class::R32));
-                self.alu(op2::<int_ops::PackHalves>(), &[low, a, b]);
-                self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
+                let low = self.computed(op2::<int_ops::PackHalves>(), &[a, b]);
+                let high = self.computed(op2::<int_ops::PackHalves>(), &[c, e]);
                 self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
             }
             _ => return self.unsupported("this way to pack a value"),
@@ -277,9 +274,8 @@ impl Decoder<'_> {
             (None, None) => None,
             (Some(word), Some(Operand::Name(name))) => Some((word, self.predicate(name)?)),
             (Some(word), Some(Operand::Not(name))) => {
-                let (c, t) = (self.predicate(name)?, self.register(Class::Pred));
-                self.alu(op1::<cmp_ops::PredNot>(), &[t, c]);
-                Some((word, t))
+                let c = self.predicate(name)?;
+                Some((word, self.computed(op1::<cmp_ops::PredNot>(), &[c])))
             }
             _ => return self.unsupported("this combination"),
         };
@@ -301,9 +297,8 @@ impl Decoder<'_> {
             let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
             self.alu(op, &[t, a, b]);
             if packed {
-                let (high_a, high_b) = (self.register(Class::R32), self.register(Class::R32));
-                self.alu(op1::<int_ops::HighHalf>(), &[high_a, a]);
-                self.alu(op1::<int_ops::HighHalf>(), &[high_b, b]);
+                let high_a = self.computed(op1::<int_ops::HighHalf>(), &[a]);
+                let high_b = self.computed(op1::<int_ops::HighHalf>(), &[b]);
                 self.alu(op, &[n, high_a, high_b]);
             } else {
                 self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
@@ -313,14 +308,10 @@ impl Decoder<'_> {
                 match other {
                     // Both results need c, which may be p: p is written last.
                     Some((word, c)) => {
-                        let keep = self.register(Class::Pred);
                         let logic = self.known(cmp_ops::predicate_logic(word))?;
-                        self.alu(logic, &[keep, from, c]);
-                        if Some(to) == q {
-                            self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
-                        } else {
-                            self.alu(op1::<cmp_ops::PredMov>(), &[t, keep]);
-                        }
+                        let keep = self.computed(logic, &[from, c]);
+                        let to = if Some(to) == q { to } else { t };
+                        self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
                     }
                     None => self.alu(op1::<cmp_ops::PredMov>(), &[to, from]),
                 }
@@ -362,9 +353,8 @@ impl Decoder<'_> {
             return Ok(());
         };
         let high = self.constant32(one << 16);
-        let (a, b) = (self.register(Class::R32), self.register(Class::R32));
-        self.alu(select, &[a, low, zero, p]);
-        self.alu(select, &[b, high, zero, q]);
+        let a = self.computed(select, &[low, zero, p]);
+        let b = self.computed(select, &[high, zero, q]);
         self.alu(op2::<int_ops::w32::Or>(), &[d, a, b]);
         Ok(())
     }

@@ -54,9 +54,7 @@ impl Decoder<'_> {
         let from_class = self.class_of(source).map_or(class(from), |(c, _)| c);
         let mut a = self.value(source, from_class, from)?;
         if from_class == Class::R64 && class(from) == Class::R32 {
-            let t = self.register(Class::R32);
-            self.alu(op1::<int_ops::LowWord>(), &[t, a]);
-            a = t;
+            a = self.computed(op1::<int_ops::LowWord>(), &[a]);
         }
         let Some((to_class, to_register)) = self.class_of(self.operand(0)?) else {
             return self.invalid("the destination is not a register");
@@ -69,7 +67,6 @@ impl Decoder<'_> {
             }
             (true, true) => self.float_to_float((from, a), (to, d), mode, ftz, sat, relu),
             (true, false) => {
-                let t = self.register(Class::R64);
                 let (Some(widen), Some(mode), Some(narrow)) = (
                     convert_ops::float_to_f64(from, ftz),
                     mode,
@@ -77,7 +74,7 @@ impl Decoder<'_> {
                 ) else {
                     return self.unsupported("");
                 };
-                self.alu(widen, &[t, a]);
+                let t = self.computed(widen, &[a]);
                 self.alu(convert_ops::integral(mode), &[t, t]);
                 self.alu(narrow, &[t, t]);
                 self.finish_integer(t, (to, to_class, to_register, d));
@@ -97,14 +94,12 @@ impl Decoder<'_> {
                             self.known(convert_ops::integer_to_float(from.is_signed(), to, mode))?;
                         let mut wide = self.widen_integer(from, a);
                         if sat {
-                            let t = self.register(Class::R64);
                             let unit = if from.is_signed() {
                                 op1::<convert_ops::UnitS>()
                             } else {
                                 op1::<convert_ops::UnitU>()
                             };
-                            self.alu(unit, &[t, wide]);
-                            wide = t;
+                            wide = self.computed(unit, &[wide]);
                         }
                         self.alu(convert, &[d, wide]);
                     }
@@ -116,37 +111,20 @@ impl Decoder<'_> {
 
     /// Extends an integer to 64 bits.
     pub(super) fn widen_integer(&mut self, from: Ty, a: u32) -> u32 {
-        let op = match from {
-            Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
-            Ty::S8 => op1::<int_ops::FromS8>(),
-            Ty::U16 | Ty::B16 => op1::<int_ops::FromU16>(),
-            Ty::S16 => op1::<int_ops::FromS16>(),
-            Ty::S32 => op1::<int_ops::FromS32>(),
-            Ty::U64 | Ty::S64 | Ty::B64 => return a,
-            _ => op1::<int_ops::FromU32>(),
-        };
-        let t = self.register(Class::R64);
-        self.alu(op, &[t, a]);
-        t
+        match widening(from) {
+            Some(op) => self.computed(op, &[a]),
+            None => a,
+        }
     }
 
     /// Writes the low bits of a 64-bit integer, extended by the type's sign to the register.
     fn finish_integer(&mut self, wide: u32, (to, to_class, to_register, d): (Ty, Class, Ty, u32)) {
         if to_class == Class::R64 {
-            let op = match to {
-                Ty::U64 | Ty::S64 | Ty::B64 => {
-                    return self.alu(op1::<int_ops::w64::Mov>(), &[d, wide]);
-                }
-                Ty::U8 => op1::<int_ops::FromU8>(),
-                Ty::S8 => op1::<int_ops::FromS8>(),
-                Ty::U16 => op1::<int_ops::FromU16>(),
-                Ty::S16 => op1::<int_ops::FromS16>(),
-                Ty::S32 => op1::<int_ops::FromS32>(),
-                _ => op1::<int_ops::FromU32>(),
+            let Some(op) = widening(to) else {
+                return self.alu(op1::<int_ops::w64::Mov>(), &[d, wide]);
             };
-            let t = self.register(Class::R32);
-            self.alu(op1::<int_ops::LowWord>(), &[t, wide]);
-            return self.alu(op, &[d, t]);
+            let low = self.computed(op1::<int_ops::LowWord>(), &[wide]);
+            return self.alu(op, &[d, low]);
         }
         self.alu(op1::<int_ops::LowWord>(), &[d, wide]);
         let extend = match to {
@@ -183,8 +161,7 @@ impl Decoder<'_> {
         if sat {
             // Nothing is clamped if the target holds every value of the source.
             if let Some(clamp) = convert_ops::clamp(from.is_signed(), to.0) {
-                value = self.register(Class::R64);
-                self.alu(clamp, &[value, wide]);
+                value = self.computed(clamp, &[wide]);
             }
         }
         self.finish_integer(value, to);
@@ -233,8 +210,7 @@ impl Decoder<'_> {
                 ) else {
                     return self.unsupported("");
                 };
-                let t = self.register(Class::R64);
-                self.alu(widen, &[t, a]);
+                let t = self.computed(widen, &[a]);
                 let integral = self
                     .ptx
                     .words
@@ -254,4 +230,17 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the operation that extends an integer to 64 bits, or `None` if it has them.
+fn widening(ty: Ty) -> Option<AluOp> {
+    Some(match ty {
+        Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
+        Ty::S8 => op1::<int_ops::FromS8>(),
+        Ty::U16 | Ty::B16 => op1::<int_ops::FromU16>(),
+        Ty::S16 => op1::<int_ops::FromS16>(),
+        Ty::S32 => op1::<int_ops::FromS32>(),
+        Ty::U64 | Ty::S64 | Ty::B64 => return None,
+        _ => op1::<int_ops::FromU32>(),
+    })
 }

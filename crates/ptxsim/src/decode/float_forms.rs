@@ -79,9 +79,7 @@ impl Decoder<'_> {
             let both = self.source(n, Class::R64, Ty::B64)?;
             let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
             for (half, word) in halves.iter_mut().zip(words) {
-                let register = self.register(Class::R32);
-                self.alu(word, &[register, both]);
-                half.push(register);
+                half.push(self.computed(word, &[both]));
             }
         }
         for half in &halves {
@@ -106,9 +104,7 @@ impl Decoder<'_> {
         };
         for n in 1..sources {
             let a = self.source(n, Class::R32, ty)?;
-            let wide = self.register(Class::R32);
-            self.alu(widen, &[wide, a]);
-            o.push(wide);
+            o.push(self.computed(widen, &[a]));
         }
         o.push(self.source(sources, Class::R32, Ty::F32)?);
         self.alu(op, &o);
@@ -130,10 +126,8 @@ impl Decoder<'_> {
         for n in 1..4 {
             let a = self.source(n, Class::R32, Ty::F32)?;
             sources.push(if of_magnitudes {
-                let magnitude = self.register(Class::R32);
                 let abs = self.single_op("abs", &[])?;
-                self.alu(abs, &[magnitude, a]);
-                magnitude
+                self.computed(abs, &[a])
             } else {
                 a
             });

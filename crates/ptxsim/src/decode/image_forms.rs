@@ -124,22 +124,14 @@ impl Decoder<'_> {
             _ => return self.unsupported(""),
         };
         // Without mipmaps every level is the first, so the level or the gradients that select one are not read.
-        if self.ptx.operands.len() != 2 + more {
-            return self.unsupported("offsets and depth comparisons of textures");
-        }
-        let (handle, at) = self.handle(self.operand(1)?)?;
-        let (at, layer) = self.texel(at, geometry, ty)?;
-        let registers = self.four()?;
-        self.emit(Op::Texture(Box::new(TextureFetch {
-            access: Self::fetch_access(handle, registers),
+        let float = *dtype == "f32";
+        self.fetch(
+            2 + more,
             geometry,
-            fetch: Fetch::Filtered,
-            coordinates,
-            float: *dtype == "f32",
-            at,
-            layer,
-        })));
-        Ok(())
+            Fetch::Filtered,
+            (coordinates, ty),
+            float,
+        )
     }
 
     /// Decodes `tld4`, which fetches one channel of four texels.
@@ -154,19 +146,38 @@ impl Decoder<'_> {
         if !matches!(dtype, "f32" | "s32" | "u32") {
             return self.unsupported("");
         }
-        if self.ptx.operands.len() != 2 {
+        let geometry = self.known(geometry(geometry_word))?;
+        let coordinates = (Coordinates::Float, Ty::F32);
+        self.fetch(
+            2,
+            geometry,
+            Fetch::Gather(channel),
+            coordinates,
+            dtype == "f32",
+        )
+    }
+
+    /// Emits a fetch of four channels by an instruction with this number of operands.
+    fn fetch(
+        &mut self,
+        operands: usize,
+        geometry: Geometry,
+        fetch: Fetch,
+        (coordinates, ty): (Coordinates, Ty),
+        float: bool,
+    ) -> Load<()> {
+        if self.ptx.operands.len() != operands {
             return self.unsupported("offsets and depth comparisons of textures");
         }
-        let geometry = self.known(geometry(geometry_word))?;
         let (handle, at) = self.handle(self.operand(1)?)?;
-        let (at, layer) = self.texel(at, geometry, Ty::F32)?;
+        let (at, layer) = self.texel(at, geometry, ty)?;
         let registers = self.four()?;
         self.emit(Op::Texture(Box::new(TextureFetch {
             access: Self::fetch_access(handle, registers),
             geometry,
-            fetch: Fetch::Gather(channel),
-            coordinates: Coordinates::Float,
-            float: dtype == "f32",
+            fetch,
+            coordinates,
+            float,
             at,
             layer,
         })));

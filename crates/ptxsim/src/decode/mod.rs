@@ -277,29 +277,21 @@ impl<'a> Decoder<'a> {
 
     /// Returns the number of a new register of a class.
     fn register(&mut self, class: Class) -> u32 {
-        let n = &mut self.program.registers[class as usize];
-        *n += 1;
-        *n - 1
+        next(&mut self.program.registers, class)
     }
 
     /// Returns the register that holds a constant, one for each value.
     fn constant32(&mut self, value: u32) -> u32 {
-        if let Some(&r) = self.constants32.get(&value) {
-            return r;
-        }
-        let r = self.register(Class::R32);
-        self.constants32.insert(value, r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.constants32.entry(value);
+        *known.or_insert_with(|| next(registers, Class::R32))
     }
 
     /// Returns the register that holds a constant, one for each value.
     fn constant64(&mut self, value: u64) -> u32 {
-        if let Some(&r) = self.constants64.get(&value) {
-            return r;
-        }
-        let r = self.register(Class::R64);
-        self.constants64.insert(value, r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.constants64.entry(value);
+        *known.or_insert_with(|| next(registers, Class::R64))
     }
 
     /// Returns a register with an address in a variable, which is another one than for an equal number or an address in
@@ -319,12 +311,9 @@ impl<'a> Decoder<'a> {
 
     /// Returns the register that holds a special register, one for each of them.
     fn special(&mut self, special: Special, class: Class) -> u32 {
-        if let Some(&r) = self.specials.get(&(special, class)) {
-            return r;
-        }
-        let r = self.register(class);
-        self.specials.insert((special, class), r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.specials.entry((special, class));
+        *known.or_insert_with(|| next(registers, class))
     }
 
     /// Adds an instruction whose operands are all in its `op`, as [`Self::emit_with`] does.
@@ -350,6 +339,13 @@ impl<'a> Decoder<'a> {
         let mut o = [0; 6];
         o[..operands.len()].copy_from_slice(operands);
         self.emit_with(Op::Alu(op), o);
+    }
+
+    /// Adds a step whose result goes to a new register, which it returns.
+    fn computed(&mut self, op: AluOp, sources: &[u32]) -> u32 {
+        let result = self.register(op.classes()[0]);
+        self.alu(op, &[&[result], sources].concat());
+        result
     }
 
     /// Adds a step that computes an operand. The instruction itself counts, and not this step.
@@ -745,6 +741,13 @@ impl<'a> Decoder<'a> {
             _ => self.arithmetic(&words),
         }
     }
+}
+
+/// Returns the number of a new register of a class.
+fn next(registers: &mut [u32; 3], class: Class) -> u32 {
+    let n = &mut registers[class as usize];
+    *n += 1;
+    *n - 1
 }
 
 /// Returns the class of the registers that values of a type live in.

@@ -92,8 +92,7 @@ impl Decoder<'_> {
             Some(relation) => {
                 let op = self.known(cmp_ops::lookup(relation, Ty::S64, false))?;
                 let (one, zero) = (self.constant64(1), self.constant64(0));
-                let holds = self.register(Class::Pred);
-                self.alu(op, &[holds, a, b]);
+                let holds = self.computed(op, &[a, b]);
                 self.alu(op3::<int_ops::w64::Selp>(), &[result, one, zero, holds]);
             }
             None if words[0] == "vabsdiff" => {

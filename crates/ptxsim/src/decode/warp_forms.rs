@@ -62,7 +62,8 @@ impl Decoder<'_> {
             Ty::B32,
         )?;
         let source = self.operand(1)?.clone();
-        match words {
+        let predicate = p.is_some();
+        let (exchange, result, (class, ty)) = match words {
             ["shfl", "sync", mode, "b32"] => {
                 self.expect_operands(5..=5)?;
                 let mode = match *mode {
@@ -72,64 +73,42 @@ impl Decoder<'_> {
                     "idx" => ShflMode::Idx,
                     _ => return self.unsupported(""),
                 };
-                let d = self.destination(&d, Class::R32)?;
-                let a = self.value(&source, Class::R32, Ty::B32)?;
-                let b = self.source(2, Class::R32, Ty::B32)?;
-                let c = self.source(3, Class::R32, Ty::B32)?;
-                self.emit_with(
-                    Op::Exchange(Exchange::Shfl {
-                        mode,
-                        predicate: p.is_some(),
-                    }),
-                    [d, a, b, c, members, p.unwrap_or(0)],
-                );
+                let exchange = Exchange::Shfl { mode, predicate };
+                (exchange, Class::R32, (Class::R32, Ty::B32))
             }
             ["vote", "sync", mode, ty] => {
-                self.expect_operands(3..=3)?;
-                let (mode, class) = match (*mode, *ty) {
+                let (mode, result) = match (*mode, *ty) {
                     ("all", "pred") => (VoteMode::All, Class::Pred),
                     ("any", "pred") => (VoteMode::Any, Class::Pred),
                     ("uni", "pred") => (VoteMode::Uni, Class::Pred),
                     ("ballot", "b32") => (VoteMode::Ballot, Class::R32),
                     _ => return self.unsupported(""),
                 };
-                let d = self.destination(&d, class)?;
-                let (a, negated) = match &source {
-                    Operand::Not(n) => (self.predicate(n)?, true),
-                    other => (self.value(other, Class::Pred, Ty::Pred)?, false),
-                };
-                let op = Op::Exchange(Exchange::Vote { mode, negated });
-                self.emit_with(op, [d, a, 0, 0, members, 0]);
+                let negated = matches!(source, Operand::Not(_));
+                let exchange = Exchange::Vote { mode, negated };
+                (exchange, result, (Class::Pred, Ty::Pred))
             }
             ["match", mode @ ("any" | "all"), "sync", ty] => {
-                self.expect_operands(3..=3)?;
-                let wide = *ty == "b64";
-                let d = self.destination(&d, Class::R32)?;
-                let class = if wide { Class::R64 } else { Class::R32 };
-                let a = self.value(&source, class, Ty::B32)?;
-                let op = Op::Exchange(Exchange::Match {
-                    all: *mode == "all",
+                let (all, wide) = (*mode == "all", *ty == "b64");
+                let exchange = Exchange::Match {
+                    all,
                     wide,
-                    predicate: p.is_some(),
-                });
-                self.emit_with(op, [d, a, 0, 0, members, p.unwrap_or(0)]);
+                    predicate,
+                };
+                let class = if wide { Class::R64 } else { Class::R32 };
+                (exchange, Class::R32, (class, Ty::B32))
             }
             ["redux", "sync", op @ ("min" | "max"), dress @ .., "f32"]
                 if matches!(dress, [] | ["abs"] | ["NaN"] | ["abs", "NaN"]) =>
             {
-                self.expect_operands(3..=3)?;
                 let op = ReduxOp::Floats(ReduxFloats {
                     smallest: *op == "min",
                     absolute: dress.contains(&"abs"),
                     keeps_nan: dress.contains(&"NaN"),
                 });
-                let d = self.destination(&d, Class::R32)?;
-                let a = self.value(&source, Class::R32, Ty::F32)?;
-                let op = Op::Exchange(Exchange::Redux(op));
-                self.emit_with(op, [d, a, 0, 0, members, 0]);
+                (Exchange::Redux(op), Class::R32, (Class::R32, Ty::F32))
             }
             ["redux", "sync", name, ty] => {
-                self.expect_operands(3..=3)?;
                 let op = match (*name, *ty) {
                     ("add", "u32" | "s32") => ReduxOp::Add,
                     ("min", "u32") => ReduxOp::MinU,
@@ -141,13 +120,26 @@ impl Decoder<'_> {
                     ("xor", "b32") => ReduxOp::Xor,
                     _ => return self.unsupported(""),
                 };
-                let d = self.destination(&d, Class::R32)?;
-                let a = self.value(&source, Class::R32, Ty::B32)?;
-                let op = Op::Exchange(Exchange::Redux(op));
-                self.emit_with(op, [d, a, 0, 0, members, 0]);
+                (Exchange::Redux(op), Class::R32, (Class::R32, Ty::B32))
             }
             _ => return self.unsupported(""),
-        }
+        };
+        let d = self.destination(&d, result)?;
+        let a = match (&source, class) {
+            (Operand::Not(name), Class::Pred) => self.predicate(name)?,
+            (source, _) => self.value(source, class, ty)?,
+        };
+        let [b, c] = if matches!(exchange, Exchange::Shfl { .. }) {
+            [
+                self.source(2, Class::R32, Ty::B32)?,
+                self.source(3, Class::R32, Ty::B32)?,
+            ]
+        } else {
+            self.expect_operands(3..=3)?;
+            [0; 2]
+        };
+        let o = [d, a, b, c, members, p.unwrap_or(0)];
+        self.emit_with(Op::Exchange(exchange), o);
         Ok(())
     }
 }

@@ -10,6 +10,14 @@ pub struct ParseError {
     pub message: String,
 }
 
+/// Returns an error at a position.
+pub fn refuse<T>(pos: Pos, message: impl Into<String>) -> Result<T, ParseError> {
+    Err(ParseError {
+        pos,
+        message: message.into(),
+    })
+}
+
 /// A position in a text, and the functions that read from there on.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
@@ -61,10 +69,7 @@ impl<'a> Scanner<'a> {
 
     /// Returns an error at the position.
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
-        Err(ParseError {
-            pos: self.pos(),
-            message: message.into(),
-        })
+        refuse(self.pos(), message)
     }
 
     fn byte(&self, ahead: usize) -> Option<u8> {
@@ -101,10 +106,7 @@ impl<'a> Scanner<'a> {
                     self.advance();
                     while (self.byte(0), self.byte(1)) != (Some(b'*'), Some(b'/')) {
                         if self.byte(0).is_none() {
-                            return Err(ParseError {
-                                pos: start,
-                                message: "unterminated comment".into(),
-                            });
+                            return refuse(start, "unterminated comment");
                         }
                         self.advance();
                     }
@@ -266,7 +268,7 @@ impl<'a> Scanner<'a> {
         }
         self.skip()?;
         let pos = self.pos();
-        let bad = |message: String| Err(ParseError { pos, message });
+        let bad = |message: String| refuse(pos, message);
         let start = self.at;
         self.run(|c| c.is_ascii_alphanumeric());
         if self.byte(0) == Some(b'.') && self.byte(1).is_some_and(|c| c.is_ascii_digit()) {
