@@ -71,7 +71,7 @@ impl Machine<'_> {
     /// cluster concern one another. Units that have not begun go first while there is room; the others have their turns
     /// in a queue. Fails if a fault stops the launch, or if the state of all units recurs while they only poll (a
     /// livelock).
-    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
+    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Launched<()> {
         let mut fresh = units.iter().copied();
         let mut paused: VecDeque<Unit> = VecDeque::new();
         let mut idle = Idle::default();
@@ -128,7 +128,7 @@ impl Machine<'_> {
     }
 
     /// Gives a unit its turn. Fails with a fault of its blocks.
-    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
+    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Launched<Share> {
         match unit {
             Unit::Block(block) => self.run_block::<CHECKS>(block),
             Unit::Cluster(cluster) => {
@@ -141,7 +141,7 @@ impl Machine<'_> {
     }
 
     /// Gives each block of the present cluster its turn.
-    fn run_cluster<const CHECKS: bool>(&mut self) -> Run<Share> {
+    fn run_cluster<const CHECKS: bool>(&mut self) -> Launched<Share> {
         let before = (self.instructions_left, self.progress);
         let mut spun = false;
         for rank in 0..self.cluster.blocks.len() {
@@ -191,7 +191,7 @@ impl Machine<'_> {
     }
 
     /// Gives a block its turn: each warp in its turn, round after round.
-    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
+    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Launched<Share> {
         for _ in 0..BLOCK_ROUNDS {
             let mut moved = false;
             let (mut spins, mut polls) = (true, false);
@@ -246,7 +246,7 @@ impl Machine<'_> {
     }
 
     /// Returns the fault of blocks in which nothing can go on.
-    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Run<T> {
+    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Launched<T> {
         let is_waiting = |w: &Warp| !w.lanes.waiting().is_empty();
         let mut waiting = blocks
             .clone()
@@ -255,11 +255,11 @@ impl Machine<'_> {
             .next()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
         let what = format!("deadlock: {};", self.waits(blocks));
-        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+        Err(self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what))
     }
 
     /// Fails because the state of all units recurs while they poll.
-    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Run<T> {
+    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Launched<T> {
         let (id, (pc, thread)) = units
             .front()
             .and_then(|unit| unit.blocks().next())
@@ -268,7 +268,7 @@ impl Machine<'_> {
             "livelock: every thread polls and none makes progress; {};",
             self.stands(units)
         );
-        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+        Err(self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what))
     }
 
     /// Describes how many blocks are running and where their warps are.

@@ -32,14 +32,14 @@ impl Machine<'_> {
             counting: Counting::Lanes,
             ..LaneAccess::new(s, &target, bytes, Direction::Write)
         };
-        self.aligned(b, w, s, (AddressSpace::Shared, &target), bytes)?;
-        self.in_window(b, w, &write, b.shared.len(), AddressSpace::Shared)?;
+        self.aligned(s, (AddressSpace::Shared, &target), bytes)?;
+        self.in_window(&write, b.shared.len(), AddressSpace::Shared)?;
         let reading = lanes(s.mask).filter(|l| sizes[*l] != 0);
         let reading = reading.fold(0, |all, l| all | 1 << l);
         let read = LaneAccess::new(Site { mask: reading, ..s }, &source, bytes, Direction::Read);
         self.count_shared(&write);
         if reading != 0 {
-            self.aligned(b, w, read.site, (AddressSpace::Global, &source), bytes)?;
+            self.aligned(read.site, (AddressSpace::Global, &source), bytes)?;
             self.count_global(&read);
             let whole = lanes(reading).all(|l| sizes[l] == bytes)
                 && (bytes < 16 || whole_sectors(&target, &source, reading));
@@ -61,11 +61,10 @@ impl Machine<'_> {
             let (i, at, mask) = match together.take() {
                 Some((i, at)) => (i, at, rest),
                 None if wanted > bytes => {
-                    return self.fault(
-                        FaultKind::Undefined,
-                        At::lane(b, w, s.pc, lane as u32).address(source[lane]),
-                        &format!("cp.async of {wanted} of {bytes} bytes"),
-                    );
+                    let what = format!("cp.async of {wanted} of {bytes} bytes");
+                    return s
+                        .only(lane)
+                        .refuse_at(FaultKind::Undefined, source[lane], what);
                 }
                 None if wanted == 0 => {
                     rest &= rest - 1;
@@ -76,7 +75,7 @@ impl Machine<'_> {
                         bytes: wanted,
                         ..read
                     };
-                    let (i, at) = self.locate(b, w, &read, lane)?;
+                    let (i, at) = self.locate(&read, lane)?;
                     (i, [at as u64; LANES], 1 << lane)
                 }
             };

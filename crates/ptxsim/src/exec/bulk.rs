@@ -218,18 +218,17 @@ impl Machine<'_> {
             BulkGlobal::Line(_) | BulkGlobal::Shared(_) => PIECE,
             BulkGlobal::Box { .. } => BOX_ALIGN,
         };
-        self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
+        self.aligned(s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
         // An H200 did so (2026-11-28, driver 580.159.04). A cluster of one block is enough for it.
         if copy.reduction.is_some() && barriers.is_some() && !self.job.explicit_cluster {
             let what = "cp.reduce.async.bulk to shared memory in a launch without a cluster dimension, which is an illegal \
                         instruction on a GPU: launch it with one, which may be 1";
-            let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-            return self.fault(FaultKind::Undefined, at, what);
+            return s.refuse(FaultKind::Undefined, what);
         }
         let barriers = barriers.map(|at| addresses(&w.regs, at.address, at.offset));
         if let Some(barriers) = barriers.as_ref().filter(|_| self.cluster.is_at_work()) {
-            self.same_block(b, w, s, &to, barriers)?;
+            self.same_block(b, s, &to, barriers)?;
         }
         // Where it lies in whichever block: all have as much shared memory.
         let shared = if self.cluster.is_at_work() {
@@ -270,7 +269,7 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
+            let reduction = self.reduction_of(copy, &stretch, s)?;
             let Some(barriers) = &barriers else {
                 self.add_global(s, stretch.bytes, stretch.passes(false));
                 if reduction.is_none() {
@@ -300,8 +299,6 @@ impl Machine<'_> {
     /// The operation of a copy, and the bytes of an element.
     fn reduction_of(
         &self,
-        b: &BlockState,
-        w: &Warp,
         copy: &BulkCopy,
         stretch: &Stretch,
         s: Site,
@@ -317,14 +314,12 @@ impl Machine<'_> {
             return Ok(Some((*op, element.bytes() as u32)));
         }
         let what = "cp.reduce.async.bulk.tensor by an operation that elements of this tensor map do not have";
-        let at = At::lane(b, w, s.pc, stretch.lane as u32);
-        self.fault(FaultKind::Undefined, at, what)
+        s.refuse(FaultKind::Undefined, what)
     }
 
     /// Nothing is fetched, but sizes, places and tensor maps have to be what a copy takes.
     pub fn bulk_prefetch(
         &mut self,
-        b: &BlockState,
         w: &Warp,
         prefetch: &BulkPrefetch,
         size: u32,
@@ -335,12 +330,12 @@ impl Machine<'_> {
             match &prefetch.0 {
                 BulkGlobal::Line(place) => {
                     let global = addresses(&w.regs, place.address, place.offset);
-                    self.aligned(b, w, s, (AddressSpace::Global, &global), PIECE)?;
+                    self.aligned(s, (AddressSpace::Global, &global), PIECE)?;
                     let bytes = w.regs.r32[size as usize].0[lane];
-                    self.in_pieces(b, w, s, (bytes, global[lane]))?;
+                    self.in_pieces(s, (bytes, global[lane]))?;
                 }
                 BulkGlobal::Box { map, at, walk } => {
-                    self.check_prefetch(b, w, s, (map, at, walk))?;
+                    self.check_prefetch(w, s, (map, at, walk))?;
                 }
                 // Nothing is fetched from there.
                 BulkGlobal::Shared(_) => {}
@@ -350,20 +345,13 @@ impl Machine<'_> {
     }
 
     /// Bytes that a lane moves from or to an address.
-    fn in_pieces(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        (bytes, address): (u32, u64),
-    ) -> Run<()> {
+    fn in_pieces(&self, s: Site, (bytes, address): (u32, u64)) -> Run<()> {
         if bytes.is_multiple_of(PIECE) {
             return Ok(());
         }
         let name = self.name_of(s.pc);
         let what = format!("{name} of {bytes} bytes, which is no multiple of {PIECE}");
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, address, what)
     }
 
     /// A line between shared memory and global memory, or from the block's own shared memory to another one's. `None`: there
@@ -379,23 +367,23 @@ impl Machine<'_> {
         direction: Direction,
     ) -> Run<Option<Stretch>> {
         let other = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, (space, &other), PIECE)?;
+        self.aligned(s, (space, &other), PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
         let from = shared[lane] as u32;
         let is_own = space == AddressSpace::Shared;
         let named = if is_own { other[lane] } else { shared[lane] };
-        self.in_pieces(b, w, s, (bytes, named))?;
+        self.in_pieces(s, (bytes, named))?;
         if bytes == 0 && !is_own {
             return Ok(None);
         }
         let x = LaneAccess::new(s, shared, bytes, direction);
-        self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+        self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
         let x = LaneAccess { at: &other, ..x };
         let global = if is_own {
-            self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+            self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
             None
         } else {
-            Some(self.locate(b, w, &x, lane)?)
+            Some(self.locate(&x, lane)?)
         };
         let piece = |n: u32| Piece {
             shared: from + n,

@@ -265,10 +265,9 @@ impl Machine<'_> {
         };
         let again = s.mask & w.arrived.lanes;
         if again != 0 {
-            let at = At::lane(b, w, s.pc, again.trailing_zeros());
             let what =
                 "barrier.cluster.arrive a second time, with no barrier.cluster.wait between,";
-            return self.fault(FaultKind::Undefined, at, what);
+            return Site { mask: again, ..s }.refuse(FaultKind::Undefined, what);
         }
         let handed = w.handed_on(b, relaxed);
         let barrier = &mut self.cluster.barrier;
@@ -303,9 +302,12 @@ impl Machine<'_> {
         }
         let not = now.mask & !w.arrived.lanes;
         if not != 0 {
-            let at = At::lane(b, w, now.pc, not.trailing_zeros());
             let what = "barrier.cluster.wait of a thread that has not arrived";
-            return self.fault(FaultKind::Undefined, at, what);
+            let s = Site {
+                pc: now.pc,
+                mask: not,
+            };
+            return s.refuse(FaultKind::Undefined, what);
         }
         let generation = self.cluster.barrier.generation;
         if w.arrived.generation == generation && w.arrived.now & now.mask != 0 {

@@ -29,13 +29,13 @@ impl Machine<'_> {
         self.count_request(s);
         let handles = addresses(&w.regs, t.access.address, 0);
         for l in lanes(s.mask) {
-            let at = At::lane(b, w, s.pc, l as u32).address(handles[l]);
-            let (image, bound) = self.image(handles[l], at)?;
+            let (one, handle) = (s.only(l), handles[l]);
+            let (image, bound) = self.image((one, handle))?;
             let Bound::Texture(sampler) = bound else {
                 let what = format!("a texture fetch from the surface of {}", self.named(&image));
-                return self.fault(FaultKind::Undefined, at, &what);
+                return one.refuse_at(FaultKind::Undefined, handle, what);
             };
-            self.check_fetch(t, &image, &sampler, at)?;
+            self.check_fetch(t, &image, &sampler, (one, handle))?;
             let coordinate = |n: usize| match t.at.get(n) {
                 Some(r) => w.regs.r32[*r as usize].0[l],
                 None => 0,
@@ -66,7 +66,7 @@ impl Machine<'_> {
                 (_, Coordinates::Integer) => {
                     let place = raw.map(|x| i64::from(x as i32));
                     if image.layout == Layout::Linear {
-                        self.in_linear(&image, place[0], at)?;
+                        self.in_linear(&image, place[0], (one, handle))?;
                     }
                     reader.nearest::<CHECKS>(self, b, w, place)?
                 }
@@ -118,24 +118,27 @@ impl Machine<'_> {
             let together = lanes(rest).filter(|&l| handles[l] == handle);
             let together = together.fold(0, |all, l| all | 1_u32 << l);
             rest &= !together;
-            let first = At::lane(b, w, s.pc, together.trailing_zeros()).address(handle);
-            let (image, bound) = self.image(handle, first)?;
+            let first = Site {
+                mask: together,
+                ..s
+            };
+            let (image, bound) = self.image((first, handle))?;
             if bound != Bound::Surface {
                 let what = format!("a surface access to the texture of {}", self.named(&image));
-                return self.fault(FaultKind::Undefined, first, &what);
+                return first.refuse_at(FaultKind::Undefined, handle, what);
             }
             if image.geometry != t.geometry {
-                return self.other_geometry(t.geometry, &image, first);
+                return self.other_geometry(t.geometry, &image, (first, handle));
             }
             let Some(i) = self.memory.find(image.address, image.bytes()) else {
                 let what = format!("the memory of {} is gone", self.named(&image));
-                return self.fault(FaultKind::Undefined, first, &what);
+                return first.refuse_at(FaultKind::Undefined, handle, what);
             };
             let base = image.address - self.memory.at(i).base;
             let mut at = [0_u64; LANES];
             let mut inside = 0;
             for l in lanes(together) {
-                if let Some(offset) = self.on_surface(b, w, t, (&image, s.pc, l))? {
+                if let Some(offset) = self.on_surface(w, t, &image, s.only(l))? {
                     (at[l], inside) = (base + offset, inside | 1 << l);
                 }
             }
@@ -158,7 +161,6 @@ impl Machine<'_> {
     /// Executes a query of a texture or a surface.
     pub fn ask_image(
         &mut self,
-        b: &BlockState,
         w: &mut Warp,
         asked: ImageQuery,
         (to, handle): (u32, u32),
@@ -166,8 +168,7 @@ impl Machine<'_> {
     ) -> Run<()> {
         for l in lanes(s.mask) {
             let handle = w.regs.r64[handle as usize].0[l];
-            let at = At::lane(b, w, s.pc, l as u32).address(handle);
-            let (image, bound) = self.image(handle, at)?;
+            let (image, bound) = self.image((s.only(l), handle))?;
             let normalized = matches!(
                 bound,
                 Bound::Texture(Sampler {
@@ -196,7 +197,7 @@ impl Machine<'_> {
     }
 
     /// Returns the image that a handle names, and how it is bound. Faults if it names none.
-    fn image(&self, handle: u64, at: At) -> Run<(Image, Bound)> {
+    fn image(&self, (s, handle): (Site, u64)) -> Run<(Image, Bound)> {
         if let Some(found) = self.memory.bound(handle) {
             return Ok(found);
         }
@@ -207,7 +208,7 @@ impl Machine<'_> {
             ),
             None => format!("{handle:#x}, which is no texture or surface object,"),
         };
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Returns a name for messages: the allocation that the image lies in.
@@ -218,19 +219,30 @@ impl Machine<'_> {
         }
     }
 
-    fn other_geometry<T>(&self, asked: crate::image::Geometry, image: &Image, at: At) -> Run<T> {
+    fn other_geometry<T>(
+        &self,
+        asked: crate::image::Geometry,
+        image: &Image,
+        (s, handle): (Site, u64),
+    ) -> Run<T> {
         let what = format!(
             "a {asked} access to {}, which is a {} image,",
             self.named(image),
             image.geometry
         );
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Faults if the texture is of another kind than the instruction reads.
-    fn check_fetch(&self, t: &TextureFetch, image: &Image, sampler: &Sampler, at: At) -> Run<()> {
+    fn check_fetch(
+        &self,
+        t: &TextureFetch,
+        image: &Image,
+        sampler: &Sampler,
+        (s, handle): (Site, u64),
+    ) -> Run<()> {
         if t.geometry != image.geometry {
-            return self.other_geometry(t.geometry, image, at);
+            return self.other_geometry(t.geometry, image, (s, handle));
         }
         let float = image.format.is_float() || sampler.as_float;
         let what = match (t.fetch, t.coordinates, image.layout) {
@@ -248,11 +260,11 @@ impl Machine<'_> {
             _ => return Ok(()),
         };
         let what = format!("{what}, {},", self.named(image));
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Faults on a texel outside of linear memory. The guide's handling of texels outside does not hold there.
-    fn in_linear(&self, image: &Image, x: i64, at: At) -> Run<()> {
+    fn in_linear(&self, image: &Image, x: i64, (s, handle): (Site, u64)) -> Run<()> {
         if (0..i64::from(image.extents[0])).contains(&x) {
             return Ok(());
         }
@@ -261,17 +273,12 @@ impl Machine<'_> {
             image.extents[0],
             self.named(image)
         );
-        self.fault(FaultKind::OutOfBounds, at, &what)
+        s.refuse_at(FaultKind::OutOfBounds, handle, what)
     }
 
     /// Returns the offset from the start of the image to what a lane accesses, or `None` if it accesses nothing.
-    fn on_surface(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        t: &SurfaceAccess,
-        (image, pc, l): (&Image, u32, usize),
-    ) -> Run<Option<u64>> {
+    fn on_surface(&self, w: &Warp, t: &SurfaceAccess, image: &Image, s: Site) -> Run<Option<u64>> {
+        let l = s.mask.trailing_zeros() as usize;
         let bytes = i64::from(t.access.bytes());
         let raw = |n: usize| match t.at.get(n) {
             Some(r) => i64::from(w.regs.r32[*r as usize].0[l] as i32),
@@ -281,13 +288,12 @@ impl Machine<'_> {
         let row = nx * i64::from(image.texel_bytes());
         let layer = t.layer.map_or(0, |r| w.regs.r32[r as usize].0[l]);
         let (x, place) = (raw(0), [raw(1), raw(2), i64::from(layer)]);
-        let at = At::lane(b, w, pc, l as u32);
         if x.rem_euclid(bytes) != 0 {
             let what = format!(
                 "misaligned access: {bytes} bytes at byte {x} of a row of the surface of {}",
                 self.named(image)
             );
-            return self.fault(FaultKind::Misaligned, at, &what);
+            return s.refuse(FaultKind::Misaligned, what);
         }
         // The last place along each axis but x, which is in bytes.
         let last = [ny - 1, nz - 1, i64::from(image.layers) - 1];
@@ -317,7 +323,7 @@ impl Machine<'_> {
                     self.named(image),
                     names[..axes].join(", "),
                 );
-                return self.fault(FaultKind::OutOfBounds, at, &what);
+                return s.refuse(FaultKind::OutOfBounds, what);
             }
         };
         let row_number = y + ny * (z + nz * layer);
@@ -375,7 +381,7 @@ impl TexelReader {
         let address = self.image.address + self.image.offset(found, self.layer);
         let address = [address; LANES];
         let x = LaneAccess::new(self.site, &address, bytes, Direction::Read);
-        let (i, at) = m.locate(b, w, &x, self.lane)?;
+        let (i, at) = m.locate(&x, self.lane)?;
         let place = [at as u64; LANES];
         let site = self.site.only(self.lane);
         let x = LaneAccess::new(site, &place, bytes, Direction::Read);

@@ -23,8 +23,8 @@ impl Machine<'_> {
         let all = addresses(&w.regs, access.address, access.offset);
         let barriers = addresses(&w.regs, barrier.address, barrier.offset);
         let bytes = access.bytes();
-        self.aligned(b, w, s, (AddressSpace::Cluster, &all), bytes)?;
-        self.same_block(b, w, s, &all, &barriers)?;
+        self.aligned(s, (AddressSpace::Cluster, &all), bytes)?;
+        self.same_block(b, s, &all, &barriers)?;
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         let atomic = store.reduction.is_some();
         let x = LaneAccess::new(s, &all, bytes, Direction::Write);
@@ -79,7 +79,6 @@ impl Machine<'_> {
     pub fn same_block(
         &self,
         b: &BlockState,
-        w: &Warp,
         s: Site,
         to: &Addresses,
         barriers: &Addresses,
@@ -88,9 +87,8 @@ impl Machine<'_> {
         match lanes(s.mask).find(apart) {
             None => Ok(()),
             Some(l) => {
-                let at = At::lane(b, w, s.pc, l as u32).address(to[l]);
                 let what = "bytes that go to one block of the cluster and are reported to an mbarrier of another one";
-                self.fault(FaultKind::Undefined, at, what)
+                s.only(l).refuse_at(FaultKind::Undefined, to[l], what)
             }
         }
     }

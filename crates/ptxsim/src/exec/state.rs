@@ -1,6 +1,7 @@
 //! The state of a launch, of its blocks and of its warps.
 
 use super::access::Observed;
+use super::access::address::Site;
 use super::access::pattern::Pattern;
 use super::async_copy::Groups;
 use super::barrier::Barriers;
@@ -33,8 +34,43 @@ use crate::report::*;
 use model::{Access, AccessKind, FindingEvent};
 use std::collections::HashMap;
 
-/// Boxed: it is rare and large.
-pub type Run<T> = Result<T, Box<Fault>>;
+/// The result of a part of a launch. A fault is boxed, because it is rare and large.
+pub type Launched<T> = Result<T, Box<Fault>>;
+/// The result of an instruction, or of a part of one.
+pub type Run<T> = Result<T, Box<Refusal>>;
+
+/// An instruction that a lane cannot execute. [`Machine::fault`] makes it the fault that ends the launch, with its place
+/// and its thread.
+pub struct Refusal {
+    pub kind: FaultKind,
+    pub lane: u32,
+    pub address: Option<u64>,
+    pub what: String,
+}
+
+impl Site {
+    /// Refuses the instruction for the first of its lanes.
+    #[cold]
+    pub fn refuse<T>(self, kind: FaultKind, what: impl Into<String>) -> Run<T> {
+        let (lane, what) = (self.mask.trailing_zeros(), what.into());
+        Err(Box::new(Refusal {
+            kind,
+            lane,
+            address: None,
+            what,
+        }))
+    }
+
+    /// Refuses the instruction for the first of its lanes, which looks at an address.
+    #[cold]
+    pub fn refuse_at<T>(self, kind: FaultKind, address: u64, what: impl Into<String>) -> Run<T> {
+        self.refuse(kind, what)
+            .map_err(|mut refusal: Box<Refusal>| {
+                refusal.address = Some(address);
+                refusal
+            })
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -95,6 +131,11 @@ impl Other {
 impl At {
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
         At::thread(b.id, w.first_thread() + lane, instruction)
+    }
+
+    /// Returns the first of the lanes.
+    pub fn first(b: &BlockState, w: &Warp, s: Site) -> At {
+        At::lane(b, w, s.pc, s.mask.trailing_zeros())
     }
 }
 
@@ -255,19 +296,29 @@ impl Machine<'_> {
         [linear % x, linear / x % y, linear / x / y]
     }
 
-    pub fn fault<T>(&self, kind: FaultKind, at: At, what: &str) -> Run<T> {
+    pub fn fault(&self, kind: FaultKind, at: At, what: &str) -> Box<Fault> {
         let At { block, address, .. } = at;
         let place = self.where_from(at.instruction);
         let thread = self.thread(at.thread);
         let message = format!("{what} at {}, block {block:?}, thread {thread:?}", place.at);
-        Err(Box::new(Fault {
+        Box::new(Fault {
             kind,
             message,
             place: Box::new(place),
             block,
             thread,
             address,
-        }))
+        })
+    }
+
+    /// Returns the fault of an instruction that a lane of the warp cannot execute.
+    #[cold]
+    pub fn refused(&self, b: &BlockState, w: &Warp, pc: u32, refusal: Refusal) -> Box<Fault> {
+        let at = At {
+            address: refusal.address,
+            ..At::lane(b, w, pc, refusal.lane)
+        };
+        self.fault(refusal.kind, at, &refusal.what)
     }
 
     pub fn where_from(&self, instruction: u32) -> Place {

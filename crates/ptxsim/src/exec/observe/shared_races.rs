@@ -153,7 +153,7 @@ impl Machine<'_> {
         let Some((write, thread)) = unseen else {
             return;
         };
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
+        let at = At::first(b, w, s).address(u64::from(shared));
         let other = Some(Other::by(write, thread));
         self.find(FindingKind::SharedRace, at, other, |m| {
             FindingEvent::NoProxyFence(m.name_of(s.pc))
