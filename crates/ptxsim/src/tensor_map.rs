@@ -1,6 +1,7 @@
 //! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which only the driver can read.
 //! The layout is this library's own, and begins with a mark, so that other bytes are not taken for a map.
 
+use crate::memory::little_endian;
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::ops::Range;
 
@@ -147,11 +148,7 @@ pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
     let mut take = |n: usize| {
         let (some, others) = rest.split_at_checked(n)?;
         rest = others;
-        let number = some
-            .iter()
-            .rev()
-            .fold(0_u64, |all, x| all << 8 | u64::from(*x));
-        Some(number)
+        Some(little_endian(some))
     };
     let address = take(8)?;
     let dimensions = take(1)? as usize;

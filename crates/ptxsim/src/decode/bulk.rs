@@ -129,21 +129,8 @@ impl Decoder<'_> {
         let offsets = (mode == Mode::Im2col && to_shared).then_some(3);
         let operands = 2 + usize::from(offsets.is_some());
         let multicast = self.multicast(operands, to_shared, hints)?;
-        let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
-        let copy = BulkCopy {
-            shared: self.bulk_place(shared, shared_side(to_shared))?,
-            global: self.bulk_box(tensor, (dimensions, mode), offsets)?,
-            barrier: if to_shared {
-                Some(self.bulk_place(2, AddressSpace::Cluster)?)
-            } else {
-                None
-            },
-            reduction,
-            multicast,
-        };
-        self.watch_shared(AddressSpace::Shared, 4);
-        self.emit(Op::Bulk(Box::new(copy)));
-        Ok(())
+        let global = self.bulk_box(usize::from(to_shared), (dimensions, mode), offsets)?;
+        self.emit_bulk(to_shared.then_some(2), global, 0, (reduction, multicast))
     }
 
     /// Reads `[map, {coordinates}]`, and the operand of `{offsets}` of im2col, if there is one.
@@ -255,19 +242,37 @@ impl Decoder<'_> {
     ) -> Load<()> {
         let from_shared = to_shared && !self.ptx.words.iter().any(|w| w == "global");
         let multicast = self.multicast(3, to_shared, hints)?;
-        let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
-        let shared = self.bulk_place(shared, shared_side(to_shared))?;
+        let global = usize::from(to_shared);
         let global = if from_shared {
             BulkGlobal::Shared(self.bulk_place(global, AddressSpace::Shared)?)
         } else {
             BulkGlobal::Line(self.bulk_place(global, AddressSpace::Global)?)
         };
-        let barrier = if to_shared {
-            Some(self.bulk_place(3, AddressSpace::Cluster)?)
-        } else {
-            None
-        };
         let bytes = self.source(2, Class::R32, Ty::U32)?;
+        self.emit_bulk(
+            to_shared.then_some(3),
+            global,
+            bytes,
+            (reduction, multicast),
+        )
+    }
+
+    /// Emits a copy. A copy to shared memory has the operand `barrier`, its mbarrier, and its first operand is the place
+    /// in shared memory. That is the second one of a copy to global memory.
+    fn emit_bulk(
+        &mut self,
+        barrier: Option<usize>,
+        global: BulkGlobal,
+        bytes: u32,
+        (reduction, multicast): (Option<Reduction>, Option<u32>),
+    ) -> Load<()> {
+        let (shared, barrier) = match barrier {
+            Some(barrier) => (
+                self.bulk_place(0, AddressSpace::Cluster)?,
+                Some(self.bulk_place(barrier, AddressSpace::Cluster)?),
+            ),
+            None => (self.bulk_place(1, AddressSpace::Shared)?, None),
+        };
         let copy = BulkCopy {
             shared,
             global,
@@ -278,15 +283,6 @@ impl Decoder<'_> {
         self.watch_shared(AddressSpace::Shared, 4);
         self.emit_with(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
         Ok(())
-    }
-}
-
-/// Returns the state space of the shared side of a copy.
-fn shared_side(to_shared: bool) -> AddressSpace {
-    if to_shared {
-        AddressSpace::Cluster
-    } else {
-        AddressSpace::Shared
     }
 }
 

@@ -8,6 +8,27 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
+/// The words by which a load or a store says its order, which [`order`] reads.
+const ORDERS: [&str; 10] = [
+    "volatile", "weak", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys",
+];
+/// The caches that a load or a store asks for, which no program can see.
+const CACHES: [&str; 8] = ["nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt"];
+/// The hints of loads and stores without an operand.
+const HINTS: [&str; 11] = [
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::evict_normal",
+];
+
 impl Decoder<'_> {
     /// Decodes an instruction on memory, by its first word.
     pub(super) fn memory(&mut self, words: &[&str]) -> Load<()> {
@@ -136,35 +157,7 @@ impl Decoder<'_> {
                 "v2" => count = 2,
                 "v4" => count = 4,
                 "v8" => count = 8,
-                "volatile"
-                | "weak"
-                | "relaxed"
-                | "acquire"
-                | "release"
-                | "mmio"
-                | "nc"
-                | "cta"
-                | "cluster"
-                | "gpu"
-                | "sys"
-                | "ca"
-                | "cg"
-                | "cs"
-                | "lu"
-                | "cv"
-                | "wb"
-                | "wt"
-                | "L1::evict_normal"
-                | "L1::evict_unchanged"
-                | "L1::evict_first"
-                | "L1::evict_last"
-                | "L1::no_allocate"
-                | "L2::64B"
-                | "L2::128B"
-                | "L2::256B"
-                | "L2::evict_first"
-                | "L2::evict_last"
-                | "L2::evict_normal" => {}
+                w if ORDERS.contains(&w) || CACHES.contains(&w) || HINTS.contains(&w) => {}
                 "L2::cache_hint" => operands = 3,
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,

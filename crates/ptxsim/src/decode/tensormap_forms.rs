@@ -33,15 +33,10 @@ impl Decoder<'_> {
             ] => {
                 self.expect_operands(3..=3)?;
                 self.whole_map(2)?;
-                let (_, to, to_offset) = self.address(0, AddressSpace::Global)?;
-                let (_, from, from_offset) = self.address(1, AddressSpace::Shared)?;
-                let place = |address, offset| BulkPlace { address, offset };
+                let to = self.bulk_place(0, AddressSpace::Global)?;
+                let from = self.bulk_place(1, AddressSpace::Shared)?;
                 self.watch_shared(AddressSpace::Shared, 4);
-                let op = Op::PublishMap {
-                    to: place(to, to_offset),
-                    from: place(from, from_offset),
-                };
-                self.emit(op);
+                self.emit(Op::PublishMap { to, from });
                 Ok(())
             }
             _ => self.unsupported(""),
@@ -71,7 +66,7 @@ impl Decoder<'_> {
         let operands = 2 + usize::from(by_dimension);
         self.expect_operands(operands..=operands)?;
         let dimension = if by_dimension {
-            self.constant_operand(1)?
+            self.immediate(1)? as usize
         } else {
             0
         };
@@ -102,24 +97,16 @@ impl Decoder<'_> {
         }
         self.expect_operands(2..=2)?;
         self.whole_map(1)?;
-        let (_, address, offset) = self.address(0, AddressSpace::Generic)?;
-        self.emit(Op::AcquireMap(BulkPlace { address, offset }));
+        let map = self.bulk_place(0, AddressSpace::Generic)?;
+        self.emit(Op::AcquireMap(map));
         Ok(())
     }
 
     /// Checks that an operand is the size of a map.
     fn whole_map(&self, operand: usize) -> Load<()> {
-        match self.constant_operand(operand)? {
-            n if n == MAP_BYTES => Ok(()),
+        match self.immediate(operand)? {
+            n if n == MAP_BYTES as u64 => Ok(()),
             n => self.invalid(format!("a tensor map has {MAP_BYTES} bytes, not {n}")),
-        }
-    }
-
-    /// Reads an operand as an integer constant.
-    fn constant_operand(&self, operand: usize) -> Load<usize> {
-        match self.operand(operand)? {
-            Operand::Number(Number::Int(n)) => Ok(usize::try_from(*n).unwrap_or(usize::MAX)),
-            _ => self.invalid(format!("operand {operand} is not a constant")),
         }
     }
 }

@@ -128,7 +128,7 @@ impl Decoder<'_> {
     }
 
     /// Reads an operand as an integer constant.
-    fn immediate(&self, operand: usize) -> Load<u64> {
+    pub(super) fn immediate(&self, operand: usize) -> Load<u64> {
         match self.operand(operand)? {
             Operand::Number(Number::Int(n)) => Ok(*n),
             _ => self.invalid(format!("operand {operand} is not a constant")),

@@ -3,6 +3,7 @@
 use super::access::address::Site;
 use super::state::*;
 use crate::isa::*;
+use crate::memory::little_endian;
 use crate::program::*;
 use crate::regs::lanes;
 use crate::report::*;
@@ -40,11 +41,8 @@ impl Machine<'_> {
     /// Returns up to 8 bytes of a thread's local memory as a number.
     pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
         let base = (thread * self.program.local_bytes) as usize;
-        let all = b.local.argument(base + at as usize, bytes);
-        all.into_iter()
-            .flatten()
-            .rev()
-            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+        let held = b.local.argument(base + at as usize, bytes);
+        held.map_or(0, little_endian)
     }
 
     pub fn save(

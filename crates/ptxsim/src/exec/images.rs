@@ -45,6 +45,9 @@ impl Machine<'_> {
             let layer = t.layer.map_or(0, |r| w.regs.r32[r as usize].0[l]);
             let layer = layer.min(image.layers - 1);
             let mut reader = TexelReader {
+                machine: self,
+                b,
+                w,
                 site: s,
                 lane: l,
                 image,
@@ -58,7 +61,7 @@ impl Machine<'_> {
                     let at = gathered(raw, &image, &sampler);
                     let mut four = [0; 4];
                     for (to, place) in four.iter_mut().zip(at) {
-                        let texel = reader.texel::<CHECKS>(self, b, w, place)?;
+                        let texel = reader.texel::<CHECKS>(place)?;
                         *to = reader.bits(&texel, channel);
                     }
                     four
@@ -66,9 +69,9 @@ impl Machine<'_> {
                 (_, Coordinates::Integer) => {
                     let place = raw.map(|x| i64::from(x as i32));
                     if image.layout == Layout::Linear {
-                        self.in_linear(&image, place[0], (one, handle))?;
+                        reader.machine.in_linear(&image, place[0], (one, handle))?;
                     }
-                    reader.nearest::<CHECKS>(self, b, w, place)?
+                    reader.nearest::<CHECKS>(place)?
                 }
                 (_, Coordinates::Float) => {
                     let axis = |n: usize| {
@@ -80,19 +83,18 @@ impl Machine<'_> {
                     };
                     let axes = [axis(0), axis(1), axis(2)];
                     match sampler.filter {
-                        Filter::Point => {
-                            reader.nearest::<CHECKS>(self, b, w, axes.map(|axis| axis[0].0))?
-                        }
-                        Filter::Linear => reader.filtered::<CHECKS>(self, b, w, axes)?,
+                        Filter::Point => reader.nearest::<CHECKS>(axes.map(|axis| axis[0].0))?,
+                        Filter::Linear => reader.filtered::<CHECKS>(axes)?,
                     }
                 }
             };
+            let origin = reader.origin;
             let mut bytes = [0; 16];
             for (to, value) in bytes.chunks_exact_mut(4).zip(found) {
                 to.copy_from_slice(&value.to_le_bytes());
             }
             deposit(&mut w.regs, &t.access, &bytes, l);
-            if let Some(origin) = reader.origin {
+            if let Some(origin) = origin {
                 self.read_undefined(w, &t.access, l, (0xffff, origin));
             }
         }
@@ -347,7 +349,10 @@ fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [TexelIndex; 4] 
 }
 
 /// Reads the texels that one lane fetches.
-struct TexelReader {
+struct TexelReader<'r, 'm> {
+    machine: &'r mut Machine<'m>,
+    b: &'r BlockState,
+    w: &'r Warp,
     site: Site,
     lane: usize,
     image: Image,
@@ -361,15 +366,9 @@ struct TexelReader {
 /// The bytes of a texel, or `None` on the border.
 type Texel = Option<[u8; 16]>;
 
-impl TexelReader {
+impl TexelReader<'_, '_> {
     /// Reads a texel, with its checks.
-    fn texel<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        place: TexelIndex,
-    ) -> Run<Texel> {
+    fn texel<const CHECKS: bool>(&mut self, place: TexelIndex) -> Run<Texel> {
         let mut found = [0; 3];
         for (n, to) in found.iter_mut().enumerate() {
             match inside(place[n], self.image.extents[n], self.outside) {
@@ -381,11 +380,12 @@ impl TexelReader {
         let address = self.image.address + self.image.offset(found, self.layer);
         let address = [address; LANES];
         let x = LaneAccess::new(self.site, &address, bytes, Direction::Read);
+        let (m, b) = (&mut *self.machine, self.b);
         let (i, at) = m.locate(&x, self.lane)?;
         let place = [at as u64; LANES];
         let site = self.site.only(self.lane);
         let x = LaneAccess::new(site, &place, bytes, Direction::Read);
-        let seen = m.observe_global::<CHECKS>(b, w, i, &x);
+        let seen = m.observe_global::<CHECKS>(b, self.w, i, &x);
         if CHECKS {
             let missing = m.missing(b, Target::Global(i), (at, bytes), site.pc);
             self.origin = self.origin.or(missing.map(|(_, origin)| origin));
@@ -426,25 +426,13 @@ impl TexelReader {
     }
 
     /// Returns the channels of one texel.
-    fn nearest<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        place: TexelIndex,
-    ) -> Run<[u32; 4]> {
-        let texel = self.texel::<CHECKS>(m, b, w, place)?;
+    fn nearest<const CHECKS: bool>(&mut self, place: TexelIndex) -> Run<[u32; 4]> {
+        let texel = self.texel::<CHECKS>(place)?;
         Ok(std::array::from_fn(|n| self.bits(&texel, n as u32)))
     }
 
     /// Returns the weighted sums of the channels over all axes. A texel that weighs nothing is not read.
-    fn filtered<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        axes: [[(i64, u32); 2]; 3],
-    ) -> Run<[u32; 4]> {
+    fn filtered<const CHECKS: bool>(&mut self, axes: [[(i64, u32); 2]; 3]) -> Run<[u32; 4]> {
         let mut sums = [0.0; 4];
         let weights = corners(axes.map(|[_, (_, weight)]| weight));
         for (corner, weight) in weights.into_iter().enumerate() {
@@ -452,7 +440,7 @@ impl TexelReader {
                 continue;
             }
             let place = std::array::from_fn(|n| axes[n][corner >> n & 1].0);
-            let texel = self.texel::<CHECKS>(m, b, w, place)?;
+            let texel = self.texel::<CHECKS>(place)?;
             for (n, sum) in sums.iter_mut().enumerate() {
                 *sum += f64::from(weight) * self.value(&texel, n as u32);
             }
