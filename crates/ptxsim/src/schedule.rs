@@ -48,12 +48,10 @@ pub enum Unit {
 impl Unit {
     fn blocks(&self) -> impl Iterator<Item = &BlockState> {
         let (one, several) = match self {
-            Unit::Block(one) => (Some(one), None),
-            Unit::Cluster(all) => (None, Some(all.blocks.iter().flatten())),
+            Unit::Block(one) => (Some(&**one), None),
+            Unit::Cluster(all) => (None, Some(all.others())),
         };
-        one.into_iter()
-            .chain(several.into_iter().flatten())
-            .map(|b| &**b)
+        one.into_iter().chain(several.into_iter().flatten())
     }
 }
 
@@ -144,32 +142,32 @@ impl Machine<'_> {
     fn run_cluster<const CHECKS: bool>(&mut self) -> Launched<Share> {
         let before = (self.instructions_left, self.progress);
         let mut spun = false;
-        for rank in 0..self.cluster.blocks.len() {
-            if self.cluster.ended[rank] {
+        for rank in 0..self.cluster.size() {
+            if self.cluster.has_ended(rank) {
                 continue;
             }
-            let Some(mut b) = self.cluster.blocks[rank].take() else {
+            let Some(mut b) = self.cluster.take(rank) else {
                 continue;
             };
             let share = self.run_block::<CHECKS>(&mut b);
             if matches!(share, Ok(Share::Ended)) {
-                self.cluster.ended[rank] = true;
+                self.cluster.end(rank);
                 if CHECKS {
                     self.tell_late_visits(&b);
                 }
             }
-            self.cluster.blocks[rank] = Some(b);
+            self.cluster.put(b);
             spun |= share? == Share::Spun;
         }
         let moved = before != (self.instructions_left, self.progress);
-        if self.cluster.ended.iter().all(|ended| *ended) {
+        if self.cluster.have_all_ended() {
             self.tell_unjudged_in_cluster();
             return Ok(Share::Ended);
         }
         match (spun, moved) {
             (true, _) => Ok(Share::Spun),
             (false, true) => Ok(Share::Used),
-            (false, false) => self.deadlock(self.cluster.blocks.iter().flatten().map(|b| &**b)),
+            (false, false) => self.deadlock(self.cluster.others()),
         }
     }
 

@@ -199,11 +199,8 @@ impl Decoder<'_> {
                 "v2" => count = 2,
                 "v4" => count = 4,
                 "b8" | "b16" | "b32" | "b64" => ty = Ty::parse(word),
-                "trap" => outside = OutsideSurface::Trap,
-                "clamp" => outside = OutsideSurface::Clamp,
-                "zero" => outside = OutsideSurface::Zero,
                 "ca" | "cg" | "cs" | "cv" | "wb" | "wt" => {}
-                _ => return self.unsupported(""),
+                word => outside = self.known(OutsideSurface::parse(word))?,
             }
         }
         let ty = self.known(ty)?;
@@ -233,13 +230,8 @@ impl Decoder<'_> {
 
     /// Decodes `txq` and `suq`, which ask for a property of an image.
     fn query(&mut self, asked: &str) -> Load<()> {
-        let asked = match asked {
-            "width" => ImageQuery::Width,
-            "height" => ImageQuery::Height,
-            "depth" => ImageQuery::Depth,
-            "array_size" => ImageQuery::Layers,
-            "normalized_coords" => ImageQuery::NormalizedCoordinates,
-            _ => return self.unsupported("this query of textures and surfaces"),
+        let Some(asked) = ImageQuery::parse(asked) else {
+            return self.unsupported("this query of textures and surfaces");
         };
         self.expect_operands(2..=2)?;
         let (handle, _) = self.handle(self.operand(1)?)?;

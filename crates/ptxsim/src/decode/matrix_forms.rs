@@ -122,7 +122,7 @@ impl Decoder<'_> {
             "col" => true,
             _ => return self.unsupported(""),
         };
-        let Some(elem) = mma::element(elem).filter(|e| known.contains(e)) else {
+        let Some(elem) = Elem::parse(elem).filter(|e| known.contains(e)) else {
             return self.unsupported("this element type in this shape");
         };
         // Elements of less than a byte are contiguous along K only.
@@ -190,7 +190,7 @@ impl Decoder<'_> {
             return self.unsupported("");
         };
         let layouts = [*a == "col", *b == "col"];
-        let types: Vec<Elem> = rest.iter().map_while(|w| mma::element(w)).collect();
+        let types: Vec<Elem> = rest.iter().map_while(|w| Elem::parse(w)).collect();
         let modifier = rest.get(types.len()..).unwrap_or_default();
         let (ab, cd) = match types.as_slice() {
             [d @ (F16 | F32), c @ (F16 | F32)] => ([F16; 2], [*c, *d]),
@@ -202,10 +202,7 @@ impl Decoder<'_> {
         let (saturate, round) = match (modifier, ab[0]) {
             ([], _) => (false, Round::Nearest),
             (["satfinite"], S8 | U8 | S4 | U4) => (true, Round::Nearest),
-            ([mode], F64) => match Round::parse(mode) {
-                Some(round) => (false, round),
-                None => return self.unsupported(""),
-            },
+            ([mode], F64) => (false, self.known(Round::parse(mode))?),
             _ => return self.unsupported(""),
         };
         let known = wmma_types(shape);
@@ -309,7 +306,7 @@ impl Decoder<'_> {
             ["satfinite", rest @ ..] => (true, rest),
             rest => (false, rest),
         };
-        let types: Vec<Elem> = rest.iter().map_while(|w| mma::element(w)).collect();
+        let types: Vec<Elem> = rest.iter().map_while(|w| Elem::parse(w)).collect();
         let modifier = rest.get(types.len()..).unwrap_or_default();
         let (Some(shape), &[d, a, b, c]) = (mma::shape(shape), types.as_slice()) else {
             return self.unsupported("");
@@ -317,10 +314,7 @@ impl Decoder<'_> {
         let (combine, round) = match (modifier, a) {
             (["xor", "popc"], Elem::B1) => (Combine::Xor, Round::Nearest),
             (["and", "popc"], Elem::B1) => (Combine::And, Round::Nearest),
-            ([mode], Elem::F64) => match Round::parse(mode) {
-                Some(round) => (Combine::Multiply, round),
-                None => return self.unsupported(""),
-            },
+            ([mode], Elem::F64) => (Combine::Multiply, self.known(Round::parse(mode))?),
             ([], elem) if elem != Elem::B1 => (Combine::Multiply, Round::Nearest),
             _ => return self.unsupported(""),
         };
@@ -346,7 +340,7 @@ impl Decoder<'_> {
         let satfinite = |w: &&str| *w == "satfinite";
         let saturate = rest.iter().any(satfinite);
         let types: Vec<&str> = rest.iter().copied().filter(|w| !satfinite(w)).collect();
-        let types: Option<Vec<Elem>> = types.into_iter().map(mma::element).collect();
+        let types: Option<Vec<Elem>> = types.into_iter().map(Elem::parse).collect();
         let (Some(shape), Some(&[d_elem, a_elem, b_elem, c_elem])) =
             (mma::shape(shape), types.as_deref())
         else {
@@ -406,7 +400,7 @@ impl Decoder<'_> {
             _ => None,
         });
         let ([Some(a_by), Some(b_by)], [Some(c_elem), Some(d_elem)]) =
-            (layouts, cd.map(mma::element))
+            (layouts, cd.map(Elem::parse))
         else {
             return self.unsupported("");
         };

@@ -7,18 +7,6 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
-/// Returns the format that a word names.
-fn narrow(word: &str) -> Option<Narrow> {
-    Some(match word {
-        "e4m3" => Narrow::E4m3,
-        "e5m2" => Narrow::E5m2,
-        "e2m3" => Narrow::E2m3,
-        "e3m2" => Narrow::E3m2,
-        "e2m1" => Narrow::E2m1,
-        _ => return None,
-    })
-}
-
 /// Returns the bits of a container, and the format and the blocks of scales if there are any. Returns `None` for a
 /// combination that does not exist.
 fn kind_of(
@@ -81,7 +69,7 @@ impl Decoder<'_> {
             return self.unsupported("");
         };
         let shape = self.known(mma::shape(shape).filter(|s| (s.m, s.n) == (16, 8)))?;
-        let ab = [self.known(narrow(a))?, self.known(narrow(b))?];
+        let ab = [self.known(Narrow::parse(a))?, self.known(Narrow::parse(b))?];
         let sum = match (*d, *c) {
             ("f32", "f32") => Elem::F32,
             ("f16", "f16") if !is_scaled => Elem::F16,

@@ -45,17 +45,8 @@ impl Decoder<'_> {
 
     /// Decodes a change of a field: `[map]`, number of the dimension, value; or `[map]`, value.
     fn replace_field(&mut self, field: &str, space: AddressSpace, ty: &str) -> Load<()> {
-        let (field, by_dimension) = match field {
-            "global_address" => (MapField::Address, false),
-            "rank" => (MapField::Rank, false),
-            "box_dim" => (MapField::BoxExtent, true),
-            "global_dim" => (MapField::Extent, true),
-            "global_stride" => (MapField::Stride, true),
-            "element_stride" => (MapField::Step, true),
-            "swizzle_mode" => (MapField::Swizzle, false),
-            "fill_mode" => (MapField::Fill, false),
-            _ => return self.unsupported(""),
-        };
+        let field = self.known(MapField::parse(field))?;
+        let by_dimension = field.is_of_dimension();
         let class = match (field, ty) {
             (MapField::Address | MapField::Stride, "b64") => Class::R64,
             (MapField::Address | MapField::Stride, _) | (_, "b64") => {

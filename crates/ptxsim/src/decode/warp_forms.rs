@@ -66,13 +66,7 @@ impl Decoder<'_> {
         let (exchange, result, (class, ty)) = match words {
             ["shfl", "sync", mode, "b32"] => {
                 self.expect_operands(5..=5)?;
-                let mode = match *mode {
-                    "up" => ShflMode::Up,
-                    "down" => ShflMode::Down,
-                    "bfly" => ShflMode::Bfly,
-                    "idx" => ShflMode::Idx,
-                    _ => return self.unsupported(""),
-                };
+                let mode = self.known(ShflMode::parse(mode))?;
                 let exchange = Exchange::Shfl { mode, predicate };
                 (exchange, Class::R32, (Class::R32, Ty::B32))
             }

@@ -56,7 +56,7 @@ impl Decoder<'_> {
             ["satfinite", types @ ..] => (true, types),
             types => (false, types),
         };
-        let types: Option<Vec<Elem>> = types.iter().map(|word| mma::element(word)).collect();
+        let types: Option<Vec<Elem>> = types.iter().map(|word| Elem::parse(word)).collect();
         let (Some(shape), Some(&[sum, a, b])) = (mma::shape(shape), types.as_deref()) else {
             return self.unsupported("");
         };

@@ -212,7 +212,7 @@ impl Machine<'_> {
                 _ if !self.has_ended(b, w.index, g.wait()) => continue,
                 Wait::Cluster { .. } => {
                     self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
-                    w.arrived.lanes &= !g.mask();
+                    w.arrived.pass(g.mask());
                     g.pass();
                     continue;
                 }

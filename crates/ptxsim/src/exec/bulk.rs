@@ -14,7 +14,7 @@
 use super::access::address::{Addresses, Site, addresses};
 use super::access::transfer::word;
 use super::access::{LaneAccess, Observed, Target};
-use super::async_copy::{Groups, OfLane};
+use super::async_copy::Groups;
 use super::atomics::combine;
 use super::mbarrier::Delivery;
 use super::observe::cost::Passes;
@@ -77,18 +77,6 @@ struct PieceWrite {
     undefined: Option<Missing>,
 }
 
-impl OfLane for BulkRead {
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-}
-
-impl OfLane for BulkWrite {
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-}
-
 impl BulkRead {
     /// Somebody of a lane and an instruction begins to read so many bytes.
     pub fn begin(
@@ -96,7 +84,7 @@ impl BulkRead {
         (lane, instruction): (u32, u32),
         (from, bytes): (u32, u32),
     ) -> BulkRead {
-        b.being_read.begin(from, bytes, instruction);
+        b.under_way.begin_read(from, bytes, instruction);
         BulkRead {
             lane,
             instruction,
@@ -106,14 +94,10 @@ impl BulkRead {
     }
 
     pub fn end(self, b: &mut BlockState, warp: u32) {
-        b.being_read.end(self.from, self.bytes);
+        b.under_way.end_read(self.from, self.bytes);
         if let Some(shadow) = &mut b.shadow {
             // It may have been read as late as now. Races were reported when it began.
-            let who = Who {
-                warp,
-                lane: self.lane,
-                instruction: self.instruction,
-            };
+            let who = Who::new(warp, self.lane, self.instruction);
             let place = (self.from, self.bytes);
             shadow.access::<false>(place, who, Strength::Weak, 1 << who.lane, |_| true);
         }
@@ -174,10 +158,7 @@ impl Stretch {
                 None => {}
             }
         }
-        Passes {
-            taken,
-            ideal: taken,
-        }
+        Passes::ideal(taken)
     }
 }
 
@@ -252,7 +233,7 @@ impl Machine<'_> {
                 // As of stores of one value, one is enough. But each lane has a copy to wait for.
                 let what = (shared[lane] as u32, bytes);
                 let read = BulkRead::begin(b, (lane as u32, s.pc), what);
-                w.bulk.reads.add(read);
+                w.bulk.reads.add(lane as u32, read);
                 continue;
             }
             let stretch = match &copy.global {
@@ -482,8 +463,7 @@ impl Machine<'_> {
             let to = if own {
                 Some(&mut *b)
             } else {
-                let other = self.cluster.blocks.get_mut(*rank as usize);
-                other.and_then(Option::as_deref_mut)
+                self.cluster.block_mut(*rank)
             };
             if let Some(to) = to {
                 for copy in &copies {
@@ -491,7 +471,7 @@ impl Machine<'_> {
                         to.note_layout(copy, swizzle);
                     }
                     if reduction.is_none() {
-                        to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                        to.under_way.begin_write(copy.to, copy.bytes, s.pc);
                     }
                 }
                 to.mbarriers.send(delivery);
@@ -597,7 +577,7 @@ impl Machine<'_> {
             });
         }
         let read = BulkRead::begin(b, (lane as u32, s.pc), (stretch.shared, bytes));
-        w.bulk.reads.add(read);
+        w.bulk.reads.add(lane as u32, read);
         let write = BulkWrite {
             lane: lane as u32,
             instruction: s.pc,
@@ -607,7 +587,7 @@ impl Machine<'_> {
         for piece in &write.pieces {
             self.observe_piece::<CHECKS>(b, w, &write, piece);
         }
-        w.bulk.writes.add(write);
+        w.bulk.writes.add(lane as u32, write);
     }
 
     /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,

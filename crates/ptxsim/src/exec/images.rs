@@ -171,13 +171,10 @@ impl Machine<'_> {
         for l in lanes(s.mask) {
             let handle = w.regs.r64[handle as usize].0[l];
             let (image, bound) = self.image((s.only(l), handle))?;
-            let normalized = matches!(
-                bound,
-                Bound::Texture(Sampler {
-                    normalized: true,
-                    ..
-                })
-            );
+            let normalized = match bound {
+                Bound::Texture(sampler) => sampler.normalized,
+                Bound::Surface => false,
+            };
             // The extent of an axis that the image does not have is 0.
             let axis = |n: u8| {
                 if n < image.geometry.rank {

@@ -495,8 +495,7 @@ impl Machine<'_> {
 impl Machine<'_> {
     /// A copy by a thread of another block of the cluster has come in.
     fn hand_on_from(&mut self, b: &mut BlockState, rank: u32, d: Delivery) {
-        let place = self.cluster.blocks.get_mut(rank as usize);
-        let Some(mut from) = place.and_then(Option::take) else {
+        let Some(mut from) = self.cluster.take(rank) else {
             return;
         };
         self.note_landing(b, &from, &d);
@@ -510,7 +509,7 @@ impl Machine<'_> {
             let meeting = b.mbarriers.meetings.entry(d.address).or_default();
             meeting.arrived.1.known.join(&own);
         }
-        self.cluster.blocks[rank as usize] = Some(from);
+        self.cluster.put(from);
     }
 }
 
@@ -556,7 +555,7 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
         by_others.filter(|released| !released.is_empty() && m.scope != Scope::Block)
     {
         if m.relaxed {
-            w.near.seen.join(&by_others)
+            w.near.see(&by_others)
         } else {
             learn(b, w.index, &mut w.inter, &by_others)
         }

@@ -190,8 +190,7 @@ impl Machine<'_> {
             let of = |l: usize| some.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
             let at = std::array::from_fn(of);
             let x = LaneAccess::new(s, &at, 16, Direction::Read);
-            let counting = Counting::Matrices(some.len());
-            self.count_shared(&LaneAccess { counting, ..x });
+            self.count_shared(&x.counted(Counting::Matrices(some.len())));
         }
     }
 
@@ -229,10 +228,8 @@ impl Machine<'_> {
         } else {
             Direction::Write
         };
-        let x = LaneAccess {
-            counting: Counting::Matrices(registers.len()),
-            ..LaneAccess::new(s, a, 16, direction)
-        };
+        let counting = Counting::Matrices(registers.len());
+        let x = LaneAccess::new(s, a, 16, direction).counted(counting);
         self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
         let seen = self.observe_shared::<CHECKS>(b, w, None, &x);
         let whole = |l: usize| b.shared.holds(a[l] as usize, 16);

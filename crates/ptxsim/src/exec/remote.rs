@@ -29,10 +29,7 @@ impl Machine<'_> {
         let atomic = store.reduction.is_some();
         let x = LaneAccess::new(s, &all, bytes, Direction::Write);
         self.by_owner(b, w, AddressSpace::Cluster, &x, |m, b, w, mut owner, x| {
-            m.count_shared(&LaneAccess {
-                counting: Counting::Lanes,
-                ..*x
-            });
+            m.count_shared(&x.counted(Counting::Lanes));
             m.at_mbarrier::<CHECKS>(b, w, owner.as_deref_mut(), x.site, &barriers)?;
             let x = if atomic {
                 let direction = Direction::Update;
@@ -48,7 +45,7 @@ impl Machine<'_> {
                 let n = bytes.min(16) as usize;
                 data[..n].copy_from_slice(&collect(&w.regs, access, l)[..n]);
                 if !atomic {
-                    to.in_flight.begin(at, bytes, s.pc);
+                    to.under_way.begin_write(at, bytes, s.pc);
                 }
                 let copy = CopyOp {
                     lane: l as u32,

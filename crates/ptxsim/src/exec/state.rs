@@ -2,7 +2,7 @@
 
 use super::access::Observed;
 use super::access::address::Site;
-use super::access::pattern::Pattern;
+use super::access::pattern::Patterns;
 use super::async_copy::Groups;
 use super::barrier::Barriers;
 use super::bulk::BulkCopies;
@@ -11,7 +11,7 @@ use super::divergence::Divergence;
 use super::frames::SavedFrames;
 use super::handing::Flags;
 use super::mbarrier::Mbarriers;
-use super::observe::copies::InFlight;
+use super::observe::copies::UnderWay;
 use super::observe::cost::Costs;
 use super::observe::layouts::Layouts;
 use super::print::Printed;
@@ -151,6 +151,7 @@ pub struct CopyOp {
     pub instruction: u32,
 }
 
+#[derive(Default)]
 pub struct Warp {
     pub index: u32,
     pub regs: Regs,
@@ -181,9 +182,7 @@ pub struct BlockState {
     pub rank: u32,
     pub warps: Vec<Option<Warp>>,
     pub shared: Content<Vec<u8>>,
-    pub in_flight: InFlight,
-    /// Shared memory that bulk copies to global memory and products may still read.
-    pub being_read: InFlight,
+    pub under_way: UnderWay,
     pub layouts: Layouts,
     /// Which changes of tensor maps in global memory its copies see.
     pub acquired_maps: HashMap<u64, u32>,
@@ -216,8 +215,7 @@ pub struct Machine<'a> {
     pub ways: Known<'a>,
     pub traces: Traces,
     pub instructions_left: u64,
-    /// By instruction.
-    pub patterns: Vec<Option<Box<Pattern>>>,
+    pub patterns: Patterns,
     /// The fragment that an instruction loaded or stored last.
     pub fragments: Vec<Option<super::mma_run::Counted>>,
     /// The allocation that the last global access hit.
@@ -251,7 +249,7 @@ impl<'a> Machine<'a> {
             ways: Known::new(job.program),
             traces: Traces::default(),
             instructions_left: job.limits.instructions,
-            patterns: code.iter().map(|_| None).collect(),
+            patterns: Patterns::new(code.len()),
             fragments: vec![None; code.len()],
             hint: usize::MAX,
             global: job
@@ -413,8 +411,7 @@ impl Machine<'_> {
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
             shared,
-            in_flight: InFlight::default(),
-            being_read: InFlight::default(),
+            under_way: UnderWay::default(),
             layouts: Layouts::default(),
             acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
@@ -439,19 +436,9 @@ impl Machine<'_> {
         Warp {
             index,
             regs: self.new_registers(id, (index, threads)),
-            undefined: None,
             lanes: Divergence::new(self.program.entry, live),
-            executed: 0,
-            polls: 0,
-            copies: Groups::default(),
-            bulk: BulkCopies::default(),
-            products: AsyncProducts::default(),
-            inter: Inter::default(),
-            near: Near::default(),
-            arrived: Arrived::default(),
-            fenced: 0,
-            saved: SavedFrames::default(),
             stream: Stream::new(live, self.program.entry),
+            ..Warp::default()
         }
     }
 }

@@ -170,14 +170,7 @@ impl Machine<'_> {
             0 => m.shape.n * DEPTH_BYTES / PASS,
             _ => 0,
         };
-        let passes = u64::from(a + b);
-        self.add_shared(
-            s,
-            Passes {
-                taken: passes,
-                ideal: passes,
-            },
-        );
+        self.add_shared(s, Passes::ideal(u64::from(a + b)));
     }
 
     /// Begins a product: reads its operands, checks the registers, and computes the sums to come.

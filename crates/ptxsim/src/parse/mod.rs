@@ -292,12 +292,6 @@ impl<'a> Parser<'a> {
         while self.s.peek()? == Some(b'.') {
             let pos = self.s.pos();
             match self.s.directive()? {
-                ".reg" => var.space = Space::Reg,
-                ".global" => var.space = Space::Global,
-                ".shared" => var.space = Space::Shared,
-                ".local" => var.space = Space::Local,
-                ".param" => var.space = Space::Param,
-                ".const" => var.space = Space::Const,
                 ".align" => var.align = Some(self.alignment(pos)?),
                 ".ptr" => self.pointee()?,
                 ".v2" => var.vector = 2,
@@ -319,18 +313,17 @@ impl<'a> Parser<'a> {
                         return refuse(pos, "attributes of variables are not supported");
                     }
                 }
-                word => match word.strip_prefix('.').and_then(Ty::parse) {
-                    Some(ty) => {
-                        var.ty = ty;
-                        has_type = true;
+                word => {
+                    let name = word.trim_start_matches('.');
+                    match (Space::parse(name), Ty::parse(name)) {
+                        (Some(space), _) => var.space = space,
+                        (_, Some(ty)) => (var.ty, has_type) = (ty, true),
+                        _ => {
+                            let what = format!("`{word}` is not a supported type or state space");
+                            return refuse(pos, what);
+                        }
                     }
-                    None => {
-                        return refuse(
-                            pos,
-                            format!("`{word}` is not a supported type or state space"),
-                        );
-                    }
-                },
+                }
             }
         }
         if !has_type {

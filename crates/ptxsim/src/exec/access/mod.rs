@@ -93,6 +93,11 @@ impl<'a> LaneAccess<'a> {
         }
     }
 
+    /// Returns the same, counted in another way.
+    pub fn counted(self, counting: Counting) -> Self {
+        Self { counting, ..self }
+    }
+
     /// Returns the part of some lanes, at offsets in another memory.
     pub fn part<'b>(&self, mask: u32, at: &'b Addresses) -> LaneAccess<'b>
     where
@@ -415,11 +420,10 @@ impl Machine<'_> {
                 each(self, b, w, None, &x)?;
                 continue;
             }
-            let place = self.cluster.blocks.get_mut(rank as usize);
-            let Some(mut owner) = place.and_then(Option::take) else {
+            let Some(mut owner) = self.cluster.take(rank) else {
                 let what = format!(
                     "access out of bounds: address {address:#x} of shared::cluster, in a cluster of {} blocks,",
-                    self.cluster.blocks.len()
+                    self.cluster.size()
                 );
                 let one = x.site.only(lane as usize);
                 return one.refuse_at(FaultKind::OutOfBounds, address, what);
@@ -427,7 +431,7 @@ impl Machine<'_> {
             let done = self
                 .in_window(&x, owner.shared.len(), AddressSpace::Shared)
                 .and_then(|()| each(self, b, w, Some(&mut owner), &x));
-            self.cluster.blocks[rank as usize] = Some(owner);
+            self.cluster.put(owner);
             done?;
         }
         Ok(())
