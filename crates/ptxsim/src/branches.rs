@@ -4,8 +4,7 @@
 //! with tables that jump back, the order of instructions cannot be seen from their numbers, and no two are of one
 //! stream.
 
-use crate::isa::{Control, Meeting, MemoryAccess, Register, Use};
-use crate::isa::{Inst, Special};
+use crate::isa::{Control, Inst, Meeting, MemoryAccess, Register, Special, Use};
 use crate::program::Program;
 use crate::regs::Class;
 use model::Apart;

@@ -123,6 +123,7 @@ pub mod switch;
 mod switch;
 mod tensor_map;
 mod turn;
+mod words;
 
 pub use arithmetic::Computed;
 pub use circumstance::{Circumstance, Circumstances, Look};

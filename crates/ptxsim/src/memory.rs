@@ -136,11 +136,8 @@ impl Memory {
 
     /// Makes these bytes undefined, whether the host or a kernel wrote them.
     pub fn forget(&mut self, address: u64, bytes: usize) -> Result<(), MemoryError> {
-        let i = self
-            .find(address, bytes as u64)
-            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let (i, at) = self.range(address, bytes)?;
         let a = &mut self.allocations[i];
-        let at = (address - a.base) as usize;
         if at == 0 && bytes == a.len() {
             a.content.known = Known::none(bytes);
         } else {
@@ -316,11 +313,8 @@ impl Memory {
 
     /// Writes as the host does, before a launch or after it: no observer is asked.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        let i = self
-            .find(address, bytes.len() as u64)
-            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let (i, at) = self.range(address, bytes.len())?;
         let a = &mut self.allocations[i];
-        let at = (address - a.base) as usize;
         a.content.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         let total = a.len();
         a.content.known.set_range(at, bytes.len(), total);
@@ -329,11 +323,8 @@ impl Memory {
 
     /// Reads as the host does: no observer is asked.
     pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], MemoryError> {
-        let i = self
-            .find(address, bytes as u64)
-            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let (i, at) = self.range(address, bytes)?;
         let a = &self.allocations[i];
-        let at = (address - a.base) as usize;
         Ok(&a.content.bytes[at..at + bytes])
     }
 
@@ -354,12 +345,9 @@ impl Memory {
         let gaps = self.without_value(from, bytes)?;
         let held = self.read(from, bytes)?.to_vec();
         self.write(to, &held)?;
-        if let Some(i) = self.find(to, bytes as u64) {
-            let a = &mut self.allocations[i];
-            let at = (to - a.base) as usize;
-            for gap in gaps.into_iter().flatten() {
-                a.content.forget(at + gap);
-            }
+        let (i, at) = self.range(to, bytes)?;
+        for gap in gaps.into_iter().flatten() {
+            self.allocations[i].content.forget(at + gap);
         }
         Ok(())
     }
@@ -402,11 +390,8 @@ impl Memory {
         address: u64,
         bytes: usize,
     ) -> Result<Vec<Range<usize>>, MemoryError> {
-        let i = self
-            .find(address, bytes as u64)
-            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let (i, at) = self.range(address, bytes)?;
         let a = &self.allocations[i];
-        let at = (address - a.base) as usize;
         let mut found: Vec<Range<usize>> = Vec::new();
         if a.content.known.all {
             return Ok(found);
@@ -475,6 +460,13 @@ impl Memory {
         (address - a.base + bytes <= a.len() as u64).then_some(i)
     }
 
+    /// Returns the number of the allocation that contains the whole range, and the offset of the range there.
+    fn range(&self, address: u64, bytes: usize) -> Result<(usize, usize), MemoryError> {
+        let i = self.find(address, bytes as u64);
+        let i = i.ok_or_else(|| MemoryError(self.near(address)))?;
+        Ok((i, (address - self.allocations[i].base) as usize))
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, index: usize) -> &Allocation {
         &self.allocations[index]
@@ -518,6 +510,12 @@ impl Memory {
             }
         }
     }
+}
+
+/// Returns the number that these bytes hold, the lowest first.
+pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
+    let highest_first = bytes.iter().rev();
+    highest_first.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 impl Allocation {

@@ -22,8 +22,7 @@
 use crate::check::global::GlobalShadow;
 use crate::exec::state::{Machine, Outcome};
 use crate::exec::undefined::Traces;
-use crate::isa::{AddressSpace, Order};
-use crate::isa::{MemoryAccess, Object};
+use crate::isa::{AddressSpace, MemoryAccess, Object, Order};
 use crate::job::Job;
 use crate::memory::{Memory, SharedBytes};
 use crate::report::{Cost, Finding, FindingKind, Findings, MAX_PRINTED};

@@ -81,7 +81,7 @@ pub struct Stack {
 /// program changes it (cudaLimitStackSize).
 pub const STACK_BYTES: u32 = 8 << 10;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     pub name: String,
     pub code: Vec<Inst>,

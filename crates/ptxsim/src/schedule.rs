@@ -48,12 +48,10 @@ pub enum Unit {
 impl Unit {
     fn blocks(&self) -> impl Iterator<Item = &BlockState> {
         let (one, several) = match self {
-            Unit::Block(one) => (Some(one), None),
-            Unit::Cluster(all) => (None, Some(all.blocks.iter().flatten())),
+            Unit::Block(one) => (Some(&**one), None),
+            Unit::Cluster(all) => (None, Some(all.others())),
         };
-        one.into_iter()
-            .chain(several.into_iter().flatten())
-            .map(|b| &**b)
+        one.into_iter().chain(several.into_iter().flatten())
     }
 }
 
@@ -71,7 +69,7 @@ impl Machine<'_> {
     /// cluster concern one another. Units that have not begun go first while there is room; the others have their turns
     /// in a queue. Fails if a fault stops the launch, or if the state of all units recurs while they only poll (a
     /// livelock).
-    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Run<()> {
+    pub fn run_grid<const CHECKS: bool>(&mut self, units: &[u32]) -> Launched<()> {
         let mut fresh = units.iter().copied();
         let mut paused: VecDeque<Unit> = VecDeque::new();
         let mut idle = Idle::default();
@@ -128,7 +126,7 @@ impl Machine<'_> {
     }
 
     /// Gives a unit its turn. Fails with a fault of its blocks.
-    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Run<Share> {
+    pub fn run_unit<const CHECKS: bool>(&mut self, unit: &mut Unit) -> Launched<Share> {
         match unit {
             Unit::Block(block) => self.run_block::<CHECKS>(block),
             Unit::Cluster(cluster) => {
@@ -141,35 +139,35 @@ impl Machine<'_> {
     }
 
     /// Gives each block of the present cluster its turn.
-    fn run_cluster<const CHECKS: bool>(&mut self) -> Run<Share> {
+    fn run_cluster<const CHECKS: bool>(&mut self) -> Launched<Share> {
         let before = (self.instructions_left, self.progress);
         let mut spun = false;
-        for rank in 0..self.cluster.blocks.len() {
-            if self.cluster.ended[rank] {
+        for rank in 0..self.cluster.size() {
+            if self.cluster.has_ended(rank) {
                 continue;
             }
-            let Some(mut b) = self.cluster.blocks[rank].take() else {
+            let Some(mut b) = self.cluster.take(rank) else {
                 continue;
             };
             let share = self.run_block::<CHECKS>(&mut b);
             if matches!(share, Ok(Share::Ended)) {
-                self.cluster.ended[rank] = true;
+                self.cluster.end(rank);
                 if CHECKS {
                     self.tell_late_visits(&b);
                 }
             }
-            self.cluster.blocks[rank] = Some(b);
+            self.cluster.put(b);
             spun |= share? == Share::Spun;
         }
         let moved = before != (self.instructions_left, self.progress);
-        if self.cluster.ended.iter().all(|ended| *ended) {
+        if self.cluster.have_all_ended() {
             self.tell_unjudged_in_cluster();
             return Ok(Share::Ended);
         }
         match (spun, moved) {
             (true, _) => Ok(Share::Spun),
             (false, true) => Ok(Share::Used),
-            (false, false) => self.deadlock(self.cluster.blocks.iter().flatten().map(|b| &**b)),
+            (false, false) => self.deadlock(self.cluster.others()),
         }
     }
 
@@ -191,7 +189,7 @@ impl Machine<'_> {
     }
 
     /// Gives a block its turn: each warp in its turn, round after round.
-    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
+    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Launched<Share> {
         for _ in 0..BLOCK_ROUNDS {
             let mut moved = false;
             let (mut spins, mut polls) = (true, false);
@@ -246,7 +244,7 @@ impl Machine<'_> {
     }
 
     /// Returns the fault of blocks in which nothing can go on.
-    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Run<T> {
+    fn deadlock<'b, T>(&self, blocks: impl Iterator<Item = &'b BlockState> + Clone) -> Launched<T> {
         let is_waiting = |w: &Warp| !w.lanes.waiting().is_empty();
         let mut waiting = blocks
             .clone()
@@ -255,11 +253,11 @@ impl Machine<'_> {
             .next()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
         let what = format!("deadlock: {};", self.waits(blocks));
-        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+        Err(self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what))
     }
 
     /// Fails because the state of all units recurs while they poll.
-    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Run<T> {
+    fn livelock<T>(&self, units: &VecDeque<Unit>) -> Launched<T> {
         let (id, (pc, thread)) = units
             .front()
             .and_then(|unit| unit.blocks().next())
@@ -268,7 +266,7 @@ impl Machine<'_> {
             "livelock: every thread polls and none makes progress; {};",
             self.stands(units)
         );
-        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
+        Err(self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what))
     }
 
     /// Describes how many blocks are running and where their warps are.

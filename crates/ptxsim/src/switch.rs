@@ -2,32 +2,41 @@
 //! (`tests/observers`). Without the feature `switches` all observers see everything, and the functions here return
 //! constants.
 
-/// A check, or the counting, of accesses to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observer {
-    SharedRaces,
-    GlobalRaces,
-    Initialisation,
-    /// Bounds of the variable that an address was computed from.
-    Bounds,
-    /// Asynchronous copies that are still writing, or still reading.
-    Copies,
-    /// Layouts that the descriptors of `wgmma` describe.
-    Layouts,
-    Cost,
+/// Makes an enum whose values are listed in `ALL`.
+macro_rules! listed {
+    (
+        $(#[$meta:meta])*
+        pub enum $of:ident {
+            $($(#[$doc:meta])* $variant:ident,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $of {
+            $($(#[$doc])* $variant,)*
+        }
+
+        #[cfg(feature = "switches")]
+        impl $of {
+            pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+        }
+    };
 }
 
-#[cfg(feature = "switches")]
-impl Observer {
-    pub const ALL: [Self; 7] = [
-        Self::SharedRaces,
-        Self::GlobalRaces,
-        Self::Initialisation,
-        Self::Bounds,
-        Self::Copies,
-        Self::Layouts,
-        Self::Cost,
-    ];
+listed! {
+    /// A check, or the counting, of accesses to memory.
+    pub enum Observer {
+        SharedRaces,
+        GlobalRaces,
+        Initialisation,
+        /// Bounds of the variable that an address was computed from.
+        Bounds,
+        /// Asynchronous copies that are still writing, or still reading.
+        Copies,
+        /// Layouts that the descriptors of `wgmma` describe.
+        Layouts,
+        Cost,
+    }
 }
 
 #[cfg(not(feature = "switches"))]
@@ -53,62 +62,41 @@ mod on {
     use crate::program::*;
     use std::sync::RwLock;
 
-    /// The kinds of access for which an observer can be switched off.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum AccessKind {
-        Generic,
-        Global,
-        Shared,
-        /// Shared memory of another block of the cluster, where the instruction says so.
-        Distributed,
-        Local,
-        Parameter,
-        Atomic,
-        /// The copies of `cp.async`, by single threads.
-        AsyncCopy,
-        /// `cp.async.bulk` and `cp.reduce.async.bulk` of a line.
-        Bulk,
-        /// Bulk copies and reductions of a box of a tensor.
-        Tensor,
-        /// Copies from the block's shared memory to that of another one.
-        BulkDistributed,
-        /// Stores and updates by `st.async` and `red.async`.
-        AsyncStore,
-        Mbarrier,
-        /// Accesses of `ldmatrix` and `stmatrix`, by rows of 16 bytes.
-        Matrix,
-        /// Fragments that `wmma` loads and stores.
-        Fragment,
-        Wgmma,
-        Texture,
-        Surface,
-        /// Changes of a map by `tensormap.replace` and `tensormap.cp_fenceproxy`.
-        TensorMap,
+    listed! {
+        /// The kinds of access for which an observer can be switched off.
+        pub enum AccessKind {
+            Generic,
+            Global,
+            Shared,
+            /// Shared memory of another block of the cluster, where the instruction says so.
+            Distributed,
+            Local,
+            Parameter,
+            Atomic,
+            /// The copies of `cp.async`, by single threads.
+            AsyncCopy,
+            /// `cp.async.bulk` and `cp.reduce.async.bulk` of a line.
+            Bulk,
+            /// Bulk copies and reductions of a box of a tensor.
+            Tensor,
+            /// Copies from the block's shared memory to that of another one.
+            BulkDistributed,
+            /// Stores and updates by `st.async` and `red.async`.
+            AsyncStore,
+            Mbarrier,
+            /// Accesses of `ldmatrix` and `stmatrix`, by rows of 16 bytes.
+            Matrix,
+            /// Fragments that `wmma` loads and stores.
+            Fragment,
+            Wgmma,
+            Texture,
+            Surface,
+            /// Changes of a map by `tensormap.replace` and `tensormap.cp_fenceproxy`.
+            TensorMap,
+        }
     }
 
     impl AccessKind {
-        pub const ALL: [Self; 19] = [
-            Self::Generic,
-            Self::Global,
-            Self::Shared,
-            Self::Distributed,
-            Self::Local,
-            Self::Parameter,
-            Self::Atomic,
-            Self::AsyncCopy,
-            Self::Bulk,
-            Self::Tensor,
-            Self::BulkDistributed,
-            Self::AsyncStore,
-            Self::Mbarrier,
-            Self::Matrix,
-            Self::Fragment,
-            Self::Wgmma,
-            Self::Texture,
-            Self::Surface,
-            Self::TensorMap,
-        ];
-
         /// Returns the kind of access that an instruction makes, if it makes one.
         pub fn from_op(op: &Op) -> Option<Self> {
             let of_space = |space| match space {

@@ -1,6 +1,8 @@
 //! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which only the driver can read.
 //! The layout is this library's own, and begins with a mark, so that other bytes are not taken for a map.
 
+use crate::memory::little_endian;
+use crate::words::words;
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::ops::Range;
 
@@ -8,24 +10,32 @@ pub const MAP_BYTES: usize = 128;
 const MARK: [u8; 8] = *b"ptxsim:1";
 const MOST_DIMENSIONS: usize = 5;
 
-/// A part of a tensor map that a kernel can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MapField {
-    Address,
-    Rank,
-    Swizzle,
-    Fill,
-    /// A field that each dimension has.
-    Extent,
-    Stride,
-    BoxExtent,
-    Step,
+words! {
+    /// A part of a tensor map that a kernel can change.
+    pub enum MapField {
+        Address = "global_address",
+        Rank = "rank",
+        Swizzle = "swizzle_mode",
+        Fill = "fill_mode",
+        Extent = "global_dim",
+        Stride = "global_stride",
+        BoxExtent = "box_dim",
+        Step = "element_stride",
+    }
 }
 
 /// The number of dimensions that corners of im2col have: all but channels and images.
 const MOST_OF_SPACE: usize = 3;
 
 impl MapField {
+    /// Returns true for a field that each dimension has.
+    pub fn is_of_dimension(self) -> bool {
+        matches!(
+            self,
+            MapField::Extent | MapField::Stride | MapField::BoxExtent | MapField::Step
+        )
+    }
+
     /// Returns the bytes of a map that hold the field, or `None` if there is no such dimension.
     pub fn bytes(self, dimension: usize) -> Option<Range<usize>> {
         let dimensions = match self {
@@ -147,11 +157,7 @@ pub fn decode_tensor_map(bytes: &[u8]) -> Option<(TensorMap, u64)> {
     let mut take = |n: usize| {
         let (some, others) = rest.split_at_checked(n)?;
         rest = others;
-        let number = some
-            .iter()
-            .rev()
-            .fold(0_u64, |all, x| all << 8 | u64::from(*x));
-        Some(number)
+        Some(little_endian(some))
     };
     let address = take(8)?;
     let dimensions = take(1)? as usize;

@@ -494,11 +494,7 @@ impl Check<'_> {
     }
 
     fn who(&self, lane: u32) -> Who {
-        Who {
-            warp: self.me.warp,
-            lane,
-            instruction: self.me.instruction,
-        }
+        Who::new(self.me.warp, lane, self.me.instruction)
     }
 
     fn warp_of(&self, s: Stamp) -> u64 {

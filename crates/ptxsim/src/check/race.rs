@@ -95,6 +95,16 @@ pub struct Who {
     pub instruction: u32,
 }
 
+impl Who {
+    pub fn new(warp: u32, lane: u32, instruction: u32) -> Self {
+        Self {
+            warp,
+            lane,
+            instruction,
+        }
+    }
+}
+
 /// An instruction that a warp executes, and what is ordered before it.
 #[derive(Clone, Copy)]
 struct Now {

@@ -10,74 +10,70 @@ use crate::regs::Class;
 
 impl Decoder<'_> {
     /// Decodes an instruction that accesses registers alone.
-    pub(super) fn arithmetic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn arithmetic(&mut self, words: &[&str]) -> Load<()> {
         match words[0] {
-            "mov" => self.mov(i, words),
-            "setp" | "set" => self.compare(i, words),
-            "selp" | "slct" => self.select(i, words),
-            "cvt" if words.get(1) != Some(&"pack") => self.convert(i, words),
-            "addc" | "subc" | "madc" => self.carry(i, words),
-            "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
-            "dp4a" => self.dp4a(i, words),
-            "dp2a" => self.word_op(i, int_ops::dp2a(&words[1..])),
+            "mov" => self.mov(words),
+            "setp" | "set" => self.compare(words),
+            "selp" | "slct" => self.select(words),
+            "cvt" if words.get(1) != Some(&"pack") => self.convert(words),
+            "addc" | "subc" | "madc" => self.carry(words),
+            "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(words),
+            "dp4a" => self.dp4a(words),
+            "dp2a" => self.word_op(int_ops::dp2a(&words[1..])),
             "prmt" if words.len() == 3 && words[1] == "b32" => {
-                self.word_op(i, int_ops::prmt(words[2]))
+                self.word_op(int_ops::prmt(words[2]))
             }
-            "testp" => self.testp(i, words),
-            "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vset" => self.video(i, words),
-            _ if self.newer_floats(i, words)? => Ok(()),
+            "testp" => self.testp(words),
+            "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vset" => self.video(words),
+            _ if self.newer_floats(words)? => Ok(()),
             _ => match packed_ops::lookup(words) {
-                Some(op) => self.plain(i, op, Ty::B32),
-                None => self.table(i, words),
+                Some(op) => self.plain(op, Ty::B32),
+                None => self.table(words),
             },
         }
     }
 
     /// Decodes an instruction by the tables of operations. Its operands are a destination and sources in order.
-    fn table(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
-        let middle = self.known(i, words.get(1..words.len() - 1))?;
+    fn table(&mut self, words: &[&str]) -> Load<()> {
+        let ty = self.known(words.last().and_then(|w| Ty::parse(w)))?;
+        let middle = self.known(words.get(1..words.len() - 1))?;
         if ty == Ty::Pred {
-            let op = self.known(i, cmp_ops::predicate_logic(words[0]))?;
-            return self.plain(i, op, ty);
+            let op = self.known(cmp_ops::predicate_logic(words[0]))?;
+            return self.plain(op, ty);
         }
         let is_float = matches!(
             ty,
             Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
         );
         let op = if is_float {
-            let m = self.known(i, modifiers(middle))?;
+            let m = self.known(modifiers(middle))?;
             float_ops::lookup(words[0], ty, m)
         } else {
             let mut key = vec![words[0]];
             key.extend(middle.iter().filter(|w| **w != "pred"));
             int_ops::lookup(&key, ty)
         };
-        match op {
-            // The addend of a wide product has the width of the product.
-            Some(op) if words.contains(&"wide") => self.plain_with(i, op, ty, Ty::B32),
-            Some(op) => self.plain(i, op, ty),
-            None => self.unsupported(i, ""),
-        }
+        // The addend of a wide product has the width of the product.
+        let third = if words.contains(&"wide") { Ty::B32 } else { ty };
+        self.plain_with(self.known(op)?, ty, third)
     }
 
     /// Emits one operation, whose operands are those of the instruction in order.
-    pub(super) fn plain(&mut self, i: &Instruction, op: AluOp, ty: Ty) -> Load<()> {
-        self.plain_with(i, op, ty, ty)
+    pub(super) fn plain(&mut self, op: AluOp, ty: Ty) -> Load<()> {
+        self.plain_with(op, ty, ty)
     }
 
     /// Does what [`Self::plain`] does, with another type of the third source.
-    fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
-        self.expect_operands(i, op.classes().len()..=op.classes().len())?;
+    fn plain_with(&mut self, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
+        self.expect_operands(op.classes().len()..=op.classes().len())?;
         let mut o = Vec::with_capacity(6);
         for (n, &class) in op.classes().iter().enumerate() {
-            let operand = self.operand(i, n)?;
+            let operand = self.operand(n)?;
             let ty = if n == 3 { third } else { ty };
             o.push(if n == 0 {
-                self.destination(i, operand, class)?
+                self.destination(operand, class)?
             } else {
                 self.value(
-                    i,
                     operand,
                     class,
                     if class == super::class(ty) {
@@ -93,10 +89,10 @@ impl Decoder<'_> {
     }
 
     /// Decodes `mov`, also from a clock, and between a register and a vector of its parts.
-    fn mov(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        self.expect_operands(i, 2..=2)?;
-        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
-        let (to, from) = (self.operand(i, 0)?, self.operand(i, 1)?);
+    fn mov(&mut self, words: &[&str]) -> Load<()> {
+        self.expect_operands(2..=2)?;
+        let ty = self.known(words.last().and_then(|w| Ty::parse(w)))?;
+        let (to, from) = (self.operand(0)?, self.operand(1)?);
         if let Operand::Name(name) = from {
             let clock = match name.as_str() {
                 "%clock" | "%clock_hi" => Some(false),
@@ -106,19 +102,19 @@ impl Decoder<'_> {
                 name => numbered(name.strip_suffix("_64").unwrap_or(""), "%pm", 7).then_some(true),
             };
             if let Some(wide) = clock {
-                let d = self.destination(i, to, if wide { Class::R64 } else { Class::R32 })?;
-                self.emit(crate::isa::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
+                let d = self.destination(to, if wide { Class::R64 } else { Class::R32 })?;
+                self.emit_with(crate::isa::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
                 return Ok(());
             }
         }
         match (to, from) {
-            _ if ty == Ty::B128 => self.mov_wide(i, to, from),
-            (Operand::Vector(parts), _) => self.unpack(i, parts, from, ty),
-            (_, Operand::Vector(parts)) => self.pack(i, to, parts, ty),
+            _ if ty == Ty::B128 => self.mov_wide(to, from),
+            (Operand::Vector(parts), _) => self.unpack(parts, from, ty),
+            (_, Operand::Vector(parts)) => self.pack(to, parts, ty),
             _ => {
                 let class = class(ty);
-                let d = self.destination(i, to, class)?;
-                let a = self.value(i, from, class, ty)?;
+                let d = self.destination(to, class)?;
+                let a = self.value(from, class, ty)?;
                 let op = match class {
                     Class::Pred => op1::<cmp_ops::PredMov>(),
                     Class::R32 => op1::<int_ops::w32::Mov>(),
@@ -131,15 +127,15 @@ impl Decoder<'_> {
     }
 
     /// Decodes `mov.b128`: from one register to another, or from and to two or four parts.
-    fn mov_wide(&mut self, i: &Instruction, to: &Operand, from: &Operand) -> Load<()> {
+    fn mov_wide(&mut self, to: &Operand, from: &Operand) -> Load<()> {
         let mov = op1::<int_ops::w64::Mov>();
         match (to, from) {
             (Operand::Vector(parts), _) => {
-                let halves = self.wide(i, from, false)?;
+                let halves = self.wide(from, false)?;
                 match parts.as_slice() {
                     [low, high] => {
                         for (part, half) in [low, high].into_iter().zip(halves) {
-                            let d = self.destination(i, part, Class::R64)?;
+                            let d = self.destination(part, Class::R64)?;
                             self.alu(mov, &[d, half]);
                         }
                     }
@@ -147,35 +143,35 @@ impl Decoder<'_> {
                         for (pair, half) in [[a, b], [c, d]].into_iter().zip(halves) {
                             let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
                             for (part, word) in pair.into_iter().zip(words) {
-                                let d = self.destination(i, part, Class::R32)?;
+                                let d = self.destination(part, Class::R32)?;
                                 self.alu(word, &[d, half]);
                             }
                         }
                     }
-                    _ => return self.unsupported(i, "this way to unpack a value"),
+                    _ => return self.unsupported("this way to unpack a value"),
                 }
             }
             (_, Operand::Vector(parts)) => {
-                let d = self.wide(i, to, true)?;
+                let d = self.wide(to, true)?;
                 match parts.as_slice() {
                     [low, high] => {
                         for (part, d) in [low, high].into_iter().zip(d) {
-                            let a = self.value(i, part, Class::R64, Ty::B64)?;
+                            let a = self.value(part, Class::R64, Ty::B64)?;
                             self.alu(mov, &[d, a]);
                         }
                     }
                     [a, b, c, e] => {
                         for (pair, d) in [[a, b], [c, e]].into_iter().zip(d) {
-                            let low = self.value(i, pair[0], Class::R32, Ty::B32)?;
-                            let high = self.value(i, pair[1], Class::R32, Ty::B32)?;
+                            let low = self.value(pair[0], Class::R32, Ty::B32)?;
+                            let high = self.value(pair[1], Class::R32, Ty::B32)?;
                             self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
                         }
                     }
-                    _ => return self.unsupported(i, "this way to pack a value"),
+                    _ => return self.unsupported("this way to pack a value"),
                 }
             }
             _ => {
-                let (d, a) = (self.wide(i, to, true)?, self.wide(i, from, false)?);
+                let (d, a) = (self.wide(to, true)?, self.wide(from, false)?);
                 for (d, a) in d.into_iter().zip(a) {
                     self.alu(mov, &[d, a]);
                 }
@@ -185,24 +181,23 @@ impl Decoder<'_> {
     }
 
     /// Decodes a `mov` from a register to its parts.
-    fn unpack(&mut self, i: &Instruction, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {
-        let a = self.value(i, from, class(ty), ty)?;
+    fn unpack(&mut self, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {
+        let a = self.value(from, class(ty), ty)?;
         match (ty.bytes(), parts) {
             (4, [low, high]) => {
                 // A part may be the source, so the value goes through a temporary register.
                 let (low, high) = (
-                    self.destination(i, low, Class::R32)?,
-                    self.destination(i, high, Class::R32)?,
+                    self.destination(low, Class::R32)?,
+                    self.destination(high, Class::R32)?,
                 );
-                let t = self.register(Class::R32);
-                self.alu(op1::<int_ops::w32::Mov>(), &[t, a]);
+                let t = self.computed(op1::<int_ops::w32::Mov>(), &[a]);
                 self.alu(op1::<int_ops::LowHalf>(), &[low, t]);
                 self.alu(op1::<int_ops::HighHalf>(), &[high, t]);
             }
             (8, [low, high]) => {
                 let (low, high) = (
-                    self.destination(i, low, Class::R32)?,
-                    self.destination(i, high, Class::R32)?,
+                    self.destination(low, Class::R32)?,
+                    self.destination(high, Class::R32)?,
                 );
                 self.alu(op1::<int_ops::LowWord>(), &[low, a]);
                 self.alu(op1::<int_ops::HighWord>(), &[high, a]);
@@ -212,25 +207,24 @@ impl Decoder<'_> {
                     (op1::<int_ops::LowWord>(), [p0, p1]),
                     (op1::<int_ops::HighWord>(), [p2, p3]),
                 ] {
-                    let t = self.register(Class::R32);
-                    self.alu(word, &[t, a]);
+                    let t = self.computed(word, &[a]);
                     for (half, part) in [op1::<int_ops::LowHalf>(), op1::<int_ops::HighHalf>()]
                         .into_iter()
                         .zip(pair)
                     {
-                        let d = self.destination(i, part, Class::R32)?;
+                        let d = self.destination(part, Class::R32)?;
                         self.alu(half, &[d, t]);
                     }
                 }
             }
-            _ => return self.unsupported(i, "this way to unpack a value"),
+            _ => return self.unsupported("this way to unpack a value"),
         }
         Ok(())
     }
 
     /// Decodes a `mov` from parts to a register.
-    fn pack(&mut self, i: &Instruction, to: &Operand, parts: &[Operand], ty: Ty) -> Load<()> {
-        let d = self.destination(i, to, class(ty))?;
+    fn pack(&mut self, to: &Operand, parts: &[Operand], ty: Ty) -> Load<()> {
+        let d = self.destination(to, class(ty))?;
         let mut r = Vec::new();
         for part in parts {
             let narrow = if ty.bytes() as usize == 2 * parts.len() {
@@ -238,25 +232,24 @@ impl Decoder<'_> {
             } else {
                 Ty::B32
             };
-            r.push(self.value(i, part, Class::R32, narrow)?);
+            r.push(self.value(part, Class::R32, narrow)?);
         }
         match (ty.bytes(), r.as_slice()) {
             (4, &[low, high]) => self.alu(op2::<int_ops::PackHalves>(), &[d, low, high]),
             (8, &[low, high]) => self.alu(op2::<int_ops::PackWords>(), &[d, low, high]),
             (8, &[a, b, c, e]) => {
-                let (low, high) = (self.register(Class::R32), self.register(Class::R32));
-                self.alu(op2::<int_ops::PackHalves>(), &[low, a, b]);
-                self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
+                let low = self.computed(op2::<int_ops::PackHalves>(), &[a, b]);
+                let high = self.computed(op2::<int_ops::PackHalves>(), &[c, e]);
                 self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
             }
-            _ => return self.unsupported(i, "this way to pack a value"),
+            _ => return self.unsupported("this way to pack a value"),
         }
         Ok(())
     }
 
     /// Decodes a comparison, such as `setp.lt.and.s32 %p|%q, a, b, c` or `set.lt.u32.f32 d, a, b`.
-    fn compare(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+    fn compare(&mut self, words: &[&str]) -> Load<()> {
+        let ty = self.known(words.last().and_then(|w| Ty::parse(w)))?;
         let (mut flush, mut combine, mut relation, mut result) = (false, None, None, None);
         for &word in &words[1..words.len() - 1] {
             match word {
@@ -264,7 +257,7 @@ impl Decoder<'_> {
                 "and" | "or" | "xor" => combine = Some(word),
                 w if words[0] == "set" && Ty::parse(w).is_some() => result = Ty::parse(w),
                 w if relation.is_none() => relation = Some(w),
-                _ => return self.unsupported(i, ""),
+                _ => return self.unsupported(""),
             }
         }
         let packed = matches!(ty, Ty::F16x2 | Ty::Bf16x2);
@@ -273,29 +266,25 @@ impl Decoder<'_> {
             Ty::Bf16x2 => Ty::Bf16,
             ty => ty,
         };
-        let op = self.known(i, relation.and_then(|r| cmp_ops::lookup(r, element, flush)))?;
-        self.expect_operands(i, 3..=4)?;
-        let a = self.value(i, self.operand(i, 1)?, class(ty), ty)?;
-        let b = self.value(i, self.operand(i, 2)?, class(ty), ty)?;
-        let other = match (combine, i.operands.get(3)) {
+        let op = self.known(relation.and_then(|r| cmp_ops::lookup(r, element, flush)))?;
+        self.expect_operands(3..=4)?;
+        let a = self.source(1, class(ty), ty)?;
+        let b = self.source(2, class(ty), ty)?;
+        let other = match (combine, self.ptx.operands.get(3)) {
             (None, None) => None,
-            (Some(word), Some(Operand::Name(name))) => Some((word, self.predicate(name, i)?)),
+            (Some(word), Some(Operand::Name(name))) => Some((word, self.predicate(name)?)),
             (Some(word), Some(Operand::Not(name))) => {
-                let (c, t) = (self.predicate(name, i)?, self.register(Class::Pred));
-                self.alu(op1::<cmp_ops::PredNot>(), &[t, c]);
-                Some((word, t))
+                let c = self.predicate(name)?;
+                Some((word, self.computed(op1::<cmp_ops::PredNot>(), &[c])))
             }
-            _ => return self.unsupported(i, "this combination"),
+            _ => return self.unsupported("this combination"),
         };
-        let (p, q) = match self.operand(i, 0)? {
-            Operand::Pair(p, q) if words[0] == "setp" => (
-                self.predicate_or_sink(p, i)?,
-                Some(self.predicate_or_sink(q, i)?),
-            ),
-            Operand::Name(p) if words[0] == "setp" && !packed => {
-                (self.predicate_or_sink(p, i)?, None)
+        let (p, q) = match self.operand(0)? {
+            Operand::Pair(p, q) if words[0] == "setp" => {
+                (self.predicate_or_sink(p)?, Some(self.predicate_or_sink(q)?))
             }
-            _ if words[0] == "setp" => return self.unsupported(i, "this destination"),
+            Operand::Name(p) if words[0] == "setp" && !packed => (self.predicate_or_sink(p)?, None),
+            _ if words[0] == "setp" => return self.unsupported("this destination"),
             _ => (
                 self.register(Class::Pred),
                 packed.then(|| self.register(Class::Pred)),
@@ -308,9 +297,8 @@ impl Decoder<'_> {
             let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
             self.alu(op, &[t, a, b]);
             if packed {
-                let (high_a, high_b) = (self.register(Class::R32), self.register(Class::R32));
-                self.alu(op1::<int_ops::HighHalf>(), &[high_a, a]);
-                self.alu(op1::<int_ops::HighHalf>(), &[high_b, b]);
+                let high_a = self.computed(op1::<int_ops::HighHalf>(), &[a]);
+                let high_b = self.computed(op1::<int_ops::HighHalf>(), &[b]);
                 self.alu(op, &[n, high_a, high_b]);
             } else {
                 self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
@@ -320,14 +308,10 @@ impl Decoder<'_> {
                 match other {
                     // Both results need c, which may be p: p is written last.
                     Some((word, c)) => {
-                        let keep = self.register(Class::Pred);
-                        let logic = self.known(i, cmp_ops::predicate_logic(word))?;
-                        self.alu(logic, &[keep, from, c]);
-                        if Some(to) == q {
-                            self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
-                        } else {
-                            self.alu(op1::<cmp_ops::PredMov>(), &[t, keep]);
-                        }
+                        let logic = self.known(cmp_ops::predicate_logic(word))?;
+                        let keep = self.computed(logic, &[from, c]);
+                        let to = if Some(to) == q { to } else { t };
+                        self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
                     }
                     None => self.alu(op1::<cmp_ops::PredMov>(), &[to, from]),
                 }
@@ -337,7 +321,7 @@ impl Decoder<'_> {
             }
         }
         if let Some(result) = result {
-            self.store_comparison(i, (ty, result), p, q)?;
+            self.store_comparison((ty, result), p, q)?;
         }
         Ok(())
     }
@@ -346,7 +330,6 @@ impl Decoder<'_> {
     /// each has its own.
     fn store_comparison(
         &mut self,
-        i: &Instruction,
         (compared, result): (Ty, Ty),
         p: u32,
         q: Option<u32>,
@@ -360,9 +343,9 @@ impl Decoder<'_> {
             (Ty::F16x2, Some(_)) if compared == Ty::F16x2 => 0x3c00,
             (Ty::Bf16x2, Some(_)) if compared == Ty::Bf16x2 => 0x3f80,
             (Ty::U32 | Ty::S32, Some(_)) => 0xffff,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let d = self.result(0, Class::R32)?;
         let (low, zero) = (self.constant32(one), self.constant32(0));
         let select = op3::<int_ops::w32::Selp>();
         let Some(q) = q else {
@@ -370,9 +353,8 @@ impl Decoder<'_> {
             return Ok(());
         };
         let high = self.constant32(one << 16);
-        let (a, b) = (self.register(Class::R32), self.register(Class::R32));
-        self.alu(select, &[a, low, zero, p]);
-        self.alu(select, &[b, high, zero, q]);
+        let a = self.computed(select, &[low, zero, p]);
+        let b = self.computed(select, &[high, zero, q]);
         self.alu(op2::<int_ops::w32::Or>(), &[d, a, b]);
         Ok(())
     }
@@ -389,16 +371,16 @@ impl Decoder<'_> {
     }
 
     /// Reads the name of a predicate to write. `_` is the register that takes unwanted results.
-    fn predicate_or_sink(&self, name: &str, i: &Instruction) -> Load<u32> {
+    fn predicate_or_sink(&self, name: &str) -> Load<u32> {
         if name == "_" {
             Ok(0)
         } else {
-            self.predicate(name, i)
+            self.predicate(name)
         }
     }
 
     /// Decodes `selp` and `slct`, which pick one of two values.
-    fn select(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn select(&mut self, words: &[&str]) -> Load<()> {
         let is_slct = words[0] == "slct";
         let ftz = words.get(1) == Some(&"ftz");
         let at = if is_slct {
@@ -406,7 +388,7 @@ impl Decoder<'_> {
         } else {
             words.len() - 1
         };
-        let ty = self.known(i, words.get(at).and_then(|w| Ty::parse(w)))?;
+        let ty = self.known(words.get(at).and_then(|w| Ty::parse(w)))?;
         let (op, third) = match (class(ty), is_slct, words.get(at + 1..)) {
             (Class::R32, false, _) => (op3::<int_ops::w32::Selp>(), Ty::Pred),
             (Class::R64, false, _) => (op3::<int_ops::w64::Selp>(), Ty::Pred),
@@ -416,49 +398,44 @@ impl Decoder<'_> {
             (Class::R64, true, Some(["f32"])) if ftz => (op3::<int_ops::w64::SlctFtz>(), Ty::F32),
             (Class::R32, true, Some(["f32"])) => (op3::<int_ops::w32::SlctF>(), Ty::F32),
             (Class::R64, true, Some(["f32"])) => (op3::<int_ops::w64::SlctF>(), Ty::F32),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        self.plain_with(i, op, ty, third)
+        self.plain_with(op, ty, third)
     }
 
     /// Decodes `testp`, which tests a property of a float.
-    fn testp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn testp(&mut self, words: &[&str]) -> Load<()> {
         let [_, property, ty] = words else {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         };
-        match Ty::parse(ty).and_then(|ty| Some((cmp_ops::property(property, ty)?, ty))) {
-            Some((op, ty)) => self.plain(i, op, ty),
-            None => self.unsupported(i, ""),
-        }
+        let ty = self.known(Ty::parse(ty))?;
+        self.plain(self.known(cmp_ops::property(property, ty))?, ty)
     }
 
     /// Emits an operation on words, or refuses the form if there is none.
-    fn word_op(&mut self, i: &Instruction, op: Option<AluOp>) -> Load<()> {
-        match op {
-            Some(op) => self.plain(i, op, Ty::B32),
-            None => self.unsupported(i, ""),
-        }
+    fn word_op(&mut self, op: Option<AluOp>) -> Load<()> {
+        self.plain(self.known(op)?, Ty::B32)
     }
 
     /// Decodes `dp4a`, by the signs of its operands.
-    fn dp4a(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn dp4a(&mut self, words: &[&str]) -> Load<()> {
         let op = match words {
             [_, "u32", "u32"] => op3::<int_ops::Dp4aUU>(),
             [_, "u32", "s32"] => op3::<int_ops::Dp4aUS>(),
             [_, "s32", "u32"] => op3::<int_ops::Dp4aSU>(),
             [_, "s32", "s32"] => op3::<int_ops::Dp4aSS>(),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        self.plain(i, op, Ty::B32)
+        self.plain(op, Ty::B32)
     }
 
     /// Decodes integers of extended precision (PTX ISA 9.7.2). The carry is a register of its own.
-    fn carry(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let ty = self.known(i, words.last().and_then(|w| Ty::parse(w)))?;
+    fn carry(&mut self, words: &[&str]) -> Load<()> {
+        let ty = self.known(words.last().and_then(|w| Ty::parse(w)))?;
         let wide = match ty {
             Ty::U32 | Ty::S32 | Ty::B32 => false,
             Ty::U64 | Ty::S64 | Ty::B64 => true,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         let c = class(ty);
         let flag = match self.carry {
@@ -470,18 +447,18 @@ impl Decoder<'_> {
             }
         };
         let out = words.contains(&"cc");
-        let d = self.destination(i, self.operand(i, 0)?, c)?;
-        let mut a = self.value(i, self.operand(i, 1)?, c, ty)?;
-        let mut b = self.value(i, self.operand(i, 2)?, c, ty)?;
+        let d = self.result(0, c)?;
+        let mut a = self.source(1, c, ty)?;
+        let mut b = self.source(2, c, ty)?;
         let takes = words[0].ends_with('c');
         let mut subtract = words[0].starts_with("sub");
         if words[0].starts_with("mad") {
             let half = words[1];
-            let product = self.known(i, int_ops::lookup(&["mul", half], ty))?;
+            let product = self.known(int_ops::lookup(&["mul", half], ty))?;
             let t = self.register(c);
             self.alu(product, &[t, a, b]);
             a = t;
-            b = self.value(i, self.operand(i, 3)?, c, ty)?;
+            b = self.source(3, c, ty)?;
             subtract = false;
         }
         let zero = self.constant32(0);

@@ -39,7 +39,7 @@ pub(super) fn operation(name: &str, ty: Ty) -> Option<AtomOp> {
 
 impl Decoder<'_> {
     /// Decodes `atom` and `red`, which differ in that `red` returns no old value.
-    pub(super) fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn atomic(&mut self, words: &[&str]) -> Load<()> {
         let mut space = AddressSpace::Generic;
         let (mut name, mut ty, mut count) = (None, None, 1);
         for &word in &words[1..] {
@@ -55,14 +55,14 @@ impl Decoder<'_> {
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,
                     (_, Some(t)) => ty = Some(t),
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 },
             }
         }
         let (Some(name), Some(ty)) = (name, ty) else {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         };
-        let op = self.known(i, operation(name, ty))?;
+        let op = self.known(operation(name, ty))?;
         // Sums of floats, and minima and maxima of halves, in vectors of up to 16 bytes in global memory. Halves by
         // themselves have only sums.
         let vector = count > 1;
@@ -75,22 +75,22 @@ impl Decoder<'_> {
         let elsewhere = !matches!(space, AddressSpace::Global | AddressSpace::Generic);
         let fits = of_vectors && !elsewhere && ty.bytes() * count <= 16;
         if vector && !fits || !vector && only_vectors {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
         let is_red = words[0] == "red";
         let first = usize::from(!is_red);
         let needed = first + 2 + usize::from(op == AtomOp::Cas);
-        self.expect_operands(i, needed..=needed)?;
+        self.expect_operands(needed..=needed)?;
         let count = count as usize;
         let destinations = if is_red {
             Vec::new()
         } else {
-            self.elements(i, 0, (ty, count), true)?
+            self.elements(0, (ty, count), true)?
         };
-        let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
-        let b = self.elements(i, first + 1, (ty, count), false)?;
+        let (space, address, offset) = self.address(first, space)?;
+        let b = self.elements(first + 1, (ty, count), false)?;
         let c = match op {
-            AtomOp::Cas => self.elements(i, first + 2, (ty, count), false)?,
+            AtomOp::Cas => self.elements(first + 2, (ty, count), false)?,
             _ => b.clone(),
         };
         let class = if ty == Ty::B128 {
@@ -105,48 +105,35 @@ impl Decoder<'_> {
             ..Access::new(space, width, registers, address, offset)
         };
         self.watch_shared(space, width);
-        self.emit(
-            Op::Atom(Box::new(Atomic {
-                access,
-                op,
-                class,
-                destinations,
-                c,
-                answers: false,
-            })),
-            [0; 6],
-        );
+        self.emit(Op::Atom(Box::new(Atomic {
+            access,
+            op,
+            class,
+            destinations,
+            c,
+            answers: false,
+        })));
         Ok(())
     }
 
     /// Reads an operand as the registers of a scalar, of a vector, or of the halves of 128 bits.
     fn elements(
         &mut self,
-        i: &Instruction,
         operand: usize,
         (ty, count): (Ty, usize),
         write: bool,
     ) -> Load<Vec<u32>> {
-        let operand = self.operand(i, operand)?;
+        let operand = self.operand(operand)?;
         if ty == Ty::B128 {
-            return Ok(self.wide(i, operand, write)?.to_vec());
+            return Ok(self.wide(operand, write)?.to_vec());
         }
         let elements = match operand {
             Operand::Vector(v) if v.len() == count && count > 1 => v.as_slice(),
             // The old value is not wanted.
             Operand::Name(name) if write && name == "_" => return Ok(vec![0; count]),
-            _ if count > 1 => return self.invalid(i.pos, "expected a vector in braces"),
+            _ if count > 1 => return self.invalid("expected a vector in braces"),
             one => std::slice::from_ref(one),
         };
-        elements
-            .iter()
-            .map(|e| {
-                if write {
-                    self.destination(i, e, class(ty))
-                } else {
-                    self.value(i, e, class(ty), ty)
-                }
-            })
-            .collect()
+        self.registers(elements, (class(ty), ty), write)
     }
 }

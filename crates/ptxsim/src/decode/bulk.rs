@@ -10,34 +10,34 @@ use model::MapElement;
 
 impl Decoder<'_> {
     /// Decodes a bulk copy. `words` are those that follow `cp.async.bulk`.
-    pub(super) fn bulk(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn bulk(&mut self, words: &[&str]) -> Load<()> {
         match words {
-            ["commit_group"] => self.emit(Op::BulkCommit, [0; 6]),
+            ["commit_group"] => self.emit(Op::BulkCommit),
             ["wait_group", rest @ ..] if matches!(rest, [] | ["read"]) => {
-                let keep = self.groups_to_keep(i)?;
+                let keep = self.groups_to_keep()?;
                 let reads_only = !rest.is_empty();
-                self.emit(Op::BulkWait { keep, reads_only }, [0; 6]);
+                self.emit(Op::BulkWait { keep, reads_only });
             }
             [
                 "shared::cluster" | "shared::cta",
                 "global",
                 "mbarrier::complete_tx::bytes",
                 hints @ ..,
-            ] => self.bulk_copy(i, true, hints, None)?,
+            ] => self.bulk_copy(true, hints, None)?,
             [
                 "shared::cluster",
                 "shared::cta",
                 "mbarrier::complete_tx::bytes",
             ] => {
-                self.uses_clusters = true;
-                self.bulk_copy(i, true, &[], None)?;
+                self.program.uses_clusters = true;
+                self.bulk_copy(true, &[], None)?;
             }
             ["global", "shared::cta", "bulk_group", hints @ ..] => {
-                self.bulk_copy(i, false, hints, None)?;
+                self.bulk_copy(false, hints, None)?;
             }
-            ["prefetch", "L2", "global", hints @ ..] => self.bulk_prefetch(i, hints)?,
+            ["prefetch", "L2", "global", hints @ ..] => self.bulk_prefetch(hints)?,
             ["prefetch", "tensor", dimensions, "L2", "global", rest @ ..] => {
-                self.tensor_prefetch(i, dimensions, mode_of(rest, "im2col"))?;
+                self.tensor_prefetch(dimensions, mode_of(rest, "im2col"))?;
             }
             [
                 "tensor",
@@ -47,26 +47,26 @@ impl Decoder<'_> {
                 rest @ ..,
             ] => match mode_of(rest, "im2col") {
                 (mode, ["mbarrier::complete_tx::bytes", hints @ ..]) => {
-                    self.tensor_copy(i, (dimensions, mode), true, hints, None)?;
+                    self.tensor_copy((dimensions, mode), true, hints, None)?;
                 }
-                _ => return self.unsupported(i, ""),
+                _ => return self.unsupported(""),
             },
             ["tensor", dimensions, "global", "shared::cta", rest @ ..] => {
                 match mode_of(rest, "im2col_no_offs") {
                     (mode, ["bulk_group", hints @ ..]) => {
-                        self.tensor_copy(i, (dimensions, mode), false, hints, None)?;
+                        self.tensor_copy((dimensions, mode), false, hints, None)?;
                     }
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 }
             }
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         }
         Ok(())
     }
 
     /// Decodes a bulk reduction (PTX ISA, "cp.reduce.async.bulk" and "...tensor") as a copy with an operation. `words`
     /// are those that follow `cp.reduce.async.bulk`.
-    pub(super) fn bulk_reduction(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn bulk_reduction(&mut self, words: &[&str]) -> Load<()> {
         match words {
             ["global", "shared::cta", "bulk_group", rest @ ..] => {
                 let (hints, rest) = match rest {
@@ -75,13 +75,13 @@ impl Decoder<'_> {
                 };
                 let (name, ty) = match rest {
                     ["add", "noftz", ty @ ("f16" | "bf16")] => ("add", Ty::parse(ty)),
-                    ["add", "f16" | "bf16"] => return self.unsupported(i, "without .noftz"),
+                    ["add", "f16" | "bf16"] => return self.unsupported("without .noftz"),
                     [name, ty] => (*name, Ty::parse(ty)),
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 };
-                let ty = self.known(i, ty.filter(|ty| reduces(name, *ty)))?;
-                let op = self.known(i, operation(name, ty))?;
-                self.bulk_copy(i, false, hints, Some(Reduction::Elements(op, ty.bytes())))
+                let ty = self.known(ty.filter(|ty| reduces(name, *ty)))?;
+                let op = self.known(operation(name, ty))?;
+                self.bulk_copy(false, hints, Some(Reduction::Elements(op, ty.bytes())))
             }
             [
                 "shared::cluster",
@@ -90,10 +90,10 @@ impl Decoder<'_> {
                 name,
                 ty,
             ] => {
-                self.uses_clusters = true;
-                let ty = self.known(i, Ty::parse(ty).filter(|ty| reduces_in_shared(name, *ty)))?;
-                let op = self.known(i, operation(name, ty))?;
-                self.bulk_copy(i, true, &[], Some(Reduction::Elements(op, ty.bytes())))
+                self.program.uses_clusters = true;
+                let ty = self.known(Ty::parse(ty).filter(|ty| reduces_in_shared(name, *ty)))?;
+                let op = self.known(operation(name, ty))?;
+                self.bulk_copy(true, &[], Some(Reduction::Elements(op, ty.bytes())))
             }
             [
                 "tensor",
@@ -104,16 +104,16 @@ impl Decoder<'_> {
                 rest @ ..,
             ] => {
                 let (mode, ["bulk_group", hints @ ..]) = mode_of(rest, "im2col_no_offs") else {
-                    return self.unsupported(i, "");
+                    return self.unsupported("");
                 };
                 let elements = operations_by_element(name);
                 if elements.is_empty() {
-                    return self.unsupported(i, "");
+                    return self.unsupported("");
                 }
                 let reduction = Some(Reduction::ByMap(elements));
-                self.tensor_copy(i, (dimensions, mode), false, hints, reduction)
+                self.tensor_copy((dimensions, mode), false, hints, reduction)
             }
-            _ => self.unsupported(i, ""),
+            _ => self.unsupported(""),
         }
     }
 
@@ -121,7 +121,6 @@ impl Decoder<'_> {
     /// {coordinates}], [from]`.
     fn tensor_copy(
         &mut self,
-        i: &Instruction,
         (dimensions, mode): (&str, Mode),
         to_shared: bool,
         hints: &[&str],
@@ -129,34 +128,20 @@ impl Decoder<'_> {
     ) -> Load<()> {
         let offsets = (mode == Mode::Im2col && to_shared).then_some(3);
         let operands = 2 + usize::from(offsets.is_some());
-        let multicast = self.multicast(i, operands, to_shared, hints)?;
-        let (shared, tensor) = if to_shared { (0, 1) } else { (1, 0) };
-        let copy = BulkCopy {
-            shared: self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?,
-            global: self.bulk_box(i, tensor, (dimensions, mode), offsets)?,
-            barrier: if to_shared {
-                Some(self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?)
-            } else {
-                None
-            },
-            reduction,
-            multicast,
-        };
-        self.watch_shared(AddressSpace::Shared, 4);
-        self.emit(Op::Bulk(Box::new(copy)), [0; 6]);
-        Ok(())
+        let multicast = self.multicast(operands, to_shared, hints)?;
+        let global = self.bulk_box(usize::from(to_shared), (dimensions, mode), offsets)?;
+        self.emit_bulk(to_shared.then_some(2), global, 0, (reduction, multicast))
     }
 
     /// Reads `[map, {coordinates}]`, and the operand of `{offsets}` of im2col, if there is one.
     fn bulk_box(
         &mut self,
-        i: &Instruction,
         operand: usize,
         (dimensions, mode): (&str, Mode),
         offsets: Option<usize>,
     ) -> Load<BulkGlobal> {
-        let Operand::Element { base, at } = self.operand(i, operand)? else {
-            return self.invalid(i.pos, "expected a tensor map and coordinates in brackets");
+        let Operand::Element { base, at } = self.operand(operand)? else {
+            return self.invalid("expected a tensor map and coordinates in brackets");
         };
         let at = match at.as_slice() {
             [Operand::Vector(at)] => at.as_slice(),
@@ -164,147 +149,130 @@ impl Decoder<'_> {
         };
         if dimensions != format!("{}d", at.len()) {
             let what = format!("{} coordinates for `{dimensions}`", at.len());
-            return self.invalid(i.pos, what);
+            return self.invalid(what);
         }
-        let map = Operand::Address {
-            base: Some(base.clone()),
-            offset: 0,
-        };
-        let at: Vec<u32> = at
-            .iter()
-            .map(|c| self.value(i, c, Class::R32, Ty::S32))
-            .collect::<Load<_>>()?;
+        let at = self.registers(at, (Class::R32, Ty::S32), false)?;
         let walk = match mode {
             Mode::Tile => Walk::Tiles,
             Mode::Im2col if !(3..=5).contains(&at.len()) => {
-                return self.invalid(i.pos, "im2col takes 3 to 5 coordinates");
+                return self.invalid("im2col takes 3 to 5 coordinates");
             }
-            Mode::Im2col => Walk::Pixels(self.offsets(i, offsets, at.len() - 2)?),
+            Mode::Im2col => Walk::Pixels(self.offsets(offsets, at.len() - 2)?),
         };
+        let (own, address, offset) = self.address_from(Some(base), 0, AddressSpace::Generic)?;
+        // The name of a parameter stands for its generic address.
+        let window = match own {
+            AddressSpace::Param => PARAM_WINDOW as i64,
+            _ => 0,
+        };
+        let offset = offset + window;
         Ok(BulkGlobal::Box {
-            map: self.bulk_place(i, &map, AddressSpace::Generic)?,
+            map: BulkPlace { address, offset },
             at,
             walk,
         })
     }
 
     /// Reads the offsets of im2col, one for each dimension of space.
-    fn offsets(&mut self, i: &Instruction, operand: Option<usize>, count: usize) -> Load<Vec<u32>> {
+    fn offsets(&mut self, operand: Option<usize>, count: usize) -> Load<Vec<u32>> {
         let Some(operand) = operand else {
             return Ok(Vec::new());
         };
-        let offsets = match self.operand(i, operand)? {
-            Operand::Vector(offsets) => offsets.as_slice(),
-            one => std::slice::from_ref(one),
-        };
+        let offsets = self.operand(operand)?.elements();
         if offsets.len() != count {
             let what = format!("{} offsets of im2col in place of {count}", offsets.len());
-            return self.invalid(i.pos, what);
+            return self.invalid(what);
         }
-        offsets
-            .iter()
-            .map(|o| self.value(i, o, Class::R32, Ty::U16))
-            .collect()
+        self.registers(offsets, (Class::R32, Ty::U16), false)
     }
 
     /// Decodes a prefetch with the operands `[from], bytes`.
-    fn bulk_prefetch(&mut self, i: &Instruction, hints: &[&str]) -> Load<()> {
-        let hint = self.known(i, operands_of_hints(hints))?;
-        self.expect_operands(i, 2 + hint..=2 + hint)?;
-        let from = self.bulk_place(i, self.operand(i, 0)?, AddressSpace::Global)?;
-        let bytes = self.value(i, self.operand(i, 1)?, Class::R32, Ty::U32)?;
+    fn bulk_prefetch(&mut self, hints: &[&str]) -> Load<()> {
+        let hint = self.known(operands_of_hints(hints))?;
+        self.expect_operands(2 + hint..=2 + hint)?;
+        let from = self.bulk_place(0, AddressSpace::Global)?;
+        let bytes = self.source(1, Class::R32, Ty::U32)?;
         let prefetch = Box::new(BulkPrefetch(BulkGlobal::Line(from)));
-        self.emit(Op::BulkPrefetch(prefetch), [0, 0, bytes, 0, 0, 0]);
+        self.emit_with(Op::BulkPrefetch(prefetch), [0, 0, bytes, 0, 0, 0]);
         Ok(())
     }
 
     /// Decodes a prefetch with the operands `[map, {coordinates}]`, and `{offsets}` in im2col mode.
-    fn tensor_prefetch(
-        &mut self,
-        i: &Instruction,
-        dimensions: &str,
-        (mode, hints): (Mode, &[&str]),
-    ) -> Load<()> {
-        let hint = self.known(i, operands_of_hints(hints))?;
+    fn tensor_prefetch(&mut self, dimensions: &str, (mode, hints): (Mode, &[&str])) -> Load<()> {
+        let hint = self.known(operands_of_hints(hints))?;
         let offsets = (mode == Mode::Im2col).then_some(1);
         let operands = 1 + usize::from(offsets.is_some()) + hint;
-        self.expect_operands(i, operands..=operands)?;
-        let prefetch = BulkPrefetch(self.bulk_box(i, 0, (dimensions, mode), offsets)?);
-        self.emit(Op::BulkPrefetch(Box::new(prefetch)), [0; 6]);
+        self.expect_operands(operands..=operands)?;
+        let prefetch = BulkPrefetch(self.bulk_box(0, (dimensions, mode), offsets)?);
+        self.emit(Op::BulkPrefetch(Box::new(prefetch)));
         Ok(())
     }
 
     /// Reads the register of `.multicast::cluster`, if the copy has one. It stands behind `operands` operands and the
     /// mbarrier, before a hint.
-    fn multicast(
-        &mut self,
-        i: &Instruction,
-        operands: usize,
-        to_shared: bool,
-        hints: &[&str],
-    ) -> Load<Option<u32>> {
+    fn multicast(&mut self, operands: usize, to_shared: bool, hints: &[&str]) -> Load<Option<u32>> {
         let (hints, goes) = match hints {
             ["multicast::cluster", rest @ ..] if to_shared => (rest, true),
             all => (all, false),
         };
-        let hint = self.known(i, operands_of_hints(hints))?;
+        let hint = self.known(operands_of_hints(hints))?;
         let mask = operands + usize::from(to_shared);
         let operands = mask + usize::from(goes) + hint;
-        self.expect_operands(i, operands..=operands)?;
+        self.expect_operands(operands..=operands)?;
         if !goes {
             return Ok(None);
         }
-        self.uses_clusters = true;
-        let mask = self.value(i, self.operand(i, mask)?, Class::R32, Ty::U16)?;
+        self.program.uses_clusters = true;
+        let mask = self.source(mask, Class::R32, Ty::U16)?;
         Ok(Some(mask))
     }
 
-    /// Reads the address of one side of a copy.
-    pub(super) fn bulk_place(
-        &mut self,
-        i: &Instruction,
-        operand: &Operand,
-        space: AddressSpace,
-    ) -> Load<BulkPlace> {
-        let (own, address, offset) = self.address(i, operand, space)?;
-        // The name of a parameter stands for its generic address.
-        let window = match (space, own) {
-            (AddressSpace::Generic, AddressSpace::Param) => PARAM_WINDOW as i64,
-            _ => 0,
-        };
-        Ok(BulkPlace {
-            address,
-            offset: offset + window,
-        })
+    /// Reads the n-th operand as the address of one side of a copy.
+    pub(super) fn bulk_place(&mut self, n: usize, space: AddressSpace) -> Load<BulkPlace> {
+        let (_, address, offset) = self.address(n, space)?;
+        Ok(BulkPlace { address, offset })
     }
 
     /// Decodes a copy of bytes side by side: `[to], [from], bytes`, and to shared memory `[mbarrier]`.
     fn bulk_copy(
         &mut self,
-        i: &Instruction,
         to_shared: bool,
         hints: &[&str],
         reduction: Option<Reduction>,
     ) -> Load<()> {
-        let from_shared = to_shared && !i.words.iter().any(|w| w == "global");
-        let multicast = self.multicast(i, 3, to_shared, hints)?;
-        let (shared, global) = if to_shared { (0, 1) } else { (1, 0) };
-        let shared = self.bulk_place(i, self.operand(i, shared)?, shared_side(to_shared))?;
+        let from_shared = to_shared && !self.ptx.words.iter().any(|w| w == "global");
+        let multicast = self.multicast(3, to_shared, hints)?;
+        let global = usize::from(to_shared);
         let global = if from_shared {
-            BulkGlobal::Shared(self.bulk_place(
-                i,
-                self.operand(i, global)?,
-                AddressSpace::Shared,
-            )?)
+            BulkGlobal::Shared(self.bulk_place(global, AddressSpace::Shared)?)
         } else {
-            BulkGlobal::Line(self.bulk_place(i, self.operand(i, global)?, AddressSpace::Global)?)
+            BulkGlobal::Line(self.bulk_place(global, AddressSpace::Global)?)
         };
-        let barrier = if to_shared {
-            Some(self.bulk_place(i, self.operand(i, 3)?, AddressSpace::Cluster)?)
-        } else {
-            None
+        let bytes = self.source(2, Class::R32, Ty::U32)?;
+        self.emit_bulk(
+            to_shared.then_some(3),
+            global,
+            bytes,
+            (reduction, multicast),
+        )
+    }
+
+    /// Emits a copy. A copy to shared memory has the operand `barrier`, its mbarrier, and its first operand is the place
+    /// in shared memory. That is the second one of a copy to global memory.
+    fn emit_bulk(
+        &mut self,
+        barrier: Option<usize>,
+        global: BulkGlobal,
+        bytes: u32,
+        (reduction, multicast): (Option<Reduction>, Option<u32>),
+    ) -> Load<()> {
+        let (shared, barrier) = match barrier {
+            Some(barrier) => (
+                self.bulk_place(0, AddressSpace::Cluster)?,
+                Some(self.bulk_place(barrier, AddressSpace::Cluster)?),
+            ),
+            None => (self.bulk_place(1, AddressSpace::Shared)?, None),
         };
-        let bytes = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
         let copy = BulkCopy {
             shared,
             global,
@@ -313,17 +281,8 @@ impl Decoder<'_> {
             multicast,
         };
         self.watch_shared(AddressSpace::Shared, 4);
-        self.emit(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
+        self.emit_with(Op::Bulk(Box::new(copy)), [0, 0, bytes, 0, 0, 0]);
         Ok(())
-    }
-}
-
-/// Returns the state space of the shared side of a copy.
-fn shared_side(to_shared: bool) -> AddressSpace {
-    if to_shared {
-        AddressSpace::Cluster
-    } else {
-        AddressSpace::Shared
     }
 }
 

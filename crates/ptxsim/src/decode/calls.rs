@@ -8,135 +8,175 @@ use crate::parse::ast::*;
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+const NO_VARIABLES: &str = "arguments that are not .param variables";
+
 impl Decoder<'_> {
     /// Decodes a call of a function, or of one that the system has.
-    pub(super) fn call(&mut self, i: &Instruction) -> Load<()> {
-        let mut lists = i.operands.iter().filter_map(|o| match o {
+    pub(super) fn call(&mut self) -> Load<()> {
+        let mut lists = self.ptx.operands.iter().filter_map(|o| match o {
             Operand::List(l) => Some(l.as_slice()),
             _ => None,
         });
-        let returns_first = matches!(i.operands.first(), Some(Operand::List(_)));
+        let returns_first = matches!(self.ptx.operands.first(), Some(Operand::List(_)));
         let returns = if returns_first {
             lists.next().unwrap_or(&[])
         } else {
             &[]
         };
         let params = lists.next().unwrap_or(&[]);
-        let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
-            return self.invalid(i.pos, "expected the name of a function");
+        let Some(Operand::Name(name)) = self.ptx.operands.get(usize::from(returns_first)) else {
+            return self.invalid("expected the name of a function");
         };
-        let scopes = &self.scopes;
-        let slot = |n: usize, needed: u32| match params.get(n) {
-            Some(Operand::Name(name)) => match scopes.get(name) {
-                Some(Symbol::Local(at, bytes)) if bytes >= needed => Some(at),
-                _ => None,
-            },
-            _ => None,
+        let slot = |d: &Self, n: usize, needed: u32| {
+            let (at, bytes) = d.slot(params.get(n)?)?;
+            (bytes >= needed).then_some(at)
         };
         match name.as_str() {
             "vprintf" => {
-                let [Some(text), Some(arguments)] = [slot(0, 8), slot(1, 8)] else {
-                    return self.unsupported(i, "arguments that are not .param variables");
+                let [Some(text), Some(arguments)] = [0, 1].map(|n| slot(self, n, 8)) else {
+                    return self.unsupported(NO_VARIABLES);
                 };
                 let count = self.register(Class::R32);
-                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
-                if let Some(Operand::Name(n)) = returns.first()
-                    && let Some(Symbol::Local(at, 4..)) = self.scopes.get(n)
-                {
-                    let access = self.argument(at, (Class::R32, count));
-                    self.emit(Op::Store(Box::new(access)), [0; 6]);
-                }
+                self.emit_with(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
+                self.store_result(returns, (Class::R32, count));
                 return Ok(());
             }
             // void __assertfail(text, file, line, function, size_t)
             "__assertfail" => {
-                let told = match (slot(0, 8), slot(1, 8), slot(2, 4), slot(3, 8)) {
-                    (Some(text), Some(file), Some(line), Some(function)) => {
+                let places = [(0, 8), (1, 8), (3, 8), (2, 4)];
+                let told = match places.map(|(n, bytes)| slot(self, n, bytes)) {
+                    [Some(text), Some(file), Some(function), Some(line)] => {
                         Some([text, file, function, line])
                     }
                     _ => None,
                 };
-                self.emit(Op::Assert(told), [0; 6]);
+                self.emit(Op::Assert(told));
                 return Ok(());
             }
             // CUDA C++ programming guide, "Dynamic Global Memory Allocation and Operations".
             "malloc" | "free" if !self.has_body(name) => {
-                let Some(from) = slot(0, 8) else {
-                    return self.unsupported(i, "arguments that are not .param variables");
+                let Some(from) = slot(self, 0, 8) else {
+                    return self.unsupported(NO_VARIABLES);
                 };
                 let (result, given) = (self.register(Class::R64), self.register(Class::R64));
                 let read = self.argument(from, (Class::R64, given));
-                self.emit(Op::Load(Box::new(read)), [0; 6]);
+                self.emit(Op::Load(Box::new(read)));
                 let o = [result, given, 0, 0, 0, 0];
                 if name == "free" {
-                    self.emit(Op::Free, o);
+                    self.emit_with(Op::Free, o);
                     return Ok(());
                 }
-                self.emit(Op::Malloc, o);
-                if let Some(Operand::Name(n)) = returns.first()
-                    && let Some(Symbol::Local(at, 8..)) = self.scopes.get(n)
-                {
-                    let write = self.argument(at, (Class::R64, result));
-                    self.emit(Op::Store(Box::new(write)), [0; 6]);
-                }
+                self.emit_with(Op::Malloc, o);
+                self.store_result(returns, (Class::R64, result));
                 return Ok(());
             }
             _ => {}
         }
-        let slots = |d: &Self, list: &[Operand]| -> Load<Vec<(u32, u32)>> {
-            list.iter()
-                .map(|o| match o {
-                    Operand::Name(n) => match d.scopes.get(n) {
-                        Some(Symbol::Local(at, bytes)) => Ok((at, bytes)),
-                        _ => d.unsupported(i, "arguments that are not .param variables"),
-                    },
-                    _ => d.unsupported(i, "arguments that are not .param variables"),
-                })
-                .collect()
+        let slots = |d: &Self, list: &[Operand]| -> Option<Vec<_>> {
+            list.iter().map(|operand| d.slot(operand)).collect()
         };
-        let (from, to) = (slots(self, params)?, slots(self, returns)?);
-        if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
-            return self.call_indirect(i, name, &from, &to);
-        }
+        let (Some(from), Some(to)) = (slots(self, params), slots(self, returns)) else {
+            return self.unsupported(NO_VARIABLES);
+        };
         let module = self.module;
-        let known = |f: &&Function| f.name == *name && f.body.is_some() && !f.is_entry;
-        let Some(callee) = module.functions.iter().find(known) else {
-            return self.unsupported(i, &format!("`{name}` has no body in this module"));
-        };
-        let callee = self.declare(callee)?;
-        if !fit(&callee.params, &from) || !fit(&callee.returns, &to) {
-            return self.invalid(i.pos, format!("`{name}` takes different arguments"));
-        }
-        let caller = self
-            .caller
-            .clone()
-            .filter(|c| self.calls.needs_frame(c, name));
-        let frame = caller.map(|caller| self.frame_of(&caller));
-        let over = frame.and_then(|frame| self.save(frame));
-        for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
-            self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
-        }
-        self.calls_to_patch.push((self.code.len(), 0, name.clone()));
-        self.emit(Op::Call(u32::MAX), [0; 6]);
-        let results = callee.returns.iter().zip(&to);
-        match frame {
-            Some(frame) => {
-                let result = |(&(from, bytes), &(to, _)): (&(u32, u32), &(u32, u32))| CallResult {
-                    from: ResultPlace::At(from),
-                    to,
-                    bytes,
-                };
-                let results = results.map(result).collect();
-                self.emit(Op::Restore { frame, results }, [0; 6]);
-                self.land(over);
-            }
-            None => {
-                for (&(from, bytes), &(to, _)) in results {
-                    self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
+        if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
+            // The function is one whose address the module takes and whose arguments fit.
+            let target = self.source(usize::from(returns_first), Class::R64, Ty::U64)?;
+            let mut fitting = Vec::new();
+            for (address, f) in self.calls.taken.iter().filter_map(|f| function(module, f)) {
+                let placed = self.declare(f)?;
+                if fit(&placed, &from, &to) {
+                    fitting.push((f.name.clone(), address, placed));
                 }
             }
+            self.call_one_of(Some(target), &fitting, &from, &to);
+            return Ok(());
         }
+        let Some((address, callee)) = function(module, name) else {
+            return self.unsupported(&format!("`{name}` has no body in this module"));
+        };
+        let placed = self.declare(callee)?;
+        if !fit(&placed, &from, &to) {
+            return self.invalid(format!("`{name}` takes different arguments"));
+        }
+        self.call_one_of(None, &[(name.clone(), address, placed)], &from, &to);
         Ok(())
+    }
+
+    /// Emits a call of one function, or of that of several whose address is in a register: hands on the arguments and the
+    /// results, and puts the caller aside if it may be entered again.
+    fn call_one_of(
+        &mut self,
+        target: Option<u32>,
+        functions: &[(String, u64, Placed)],
+        from: &[(u32, u32)],
+        to: &[(u32, u32)],
+    ) {
+        let calls = self.calls;
+        let mut names = functions.iter().map(|(name, ..)| name);
+        let caller = self.caller.clone();
+        let caller = caller.filter(|c| names.any(|name| calls.needs_frame(c, name)));
+        let frame = caller.map(|caller| self.frame_of(&caller));
+        let over = frame.and_then(|frame| self.save(frame));
+        for (.., placed) in functions {
+            for (&(from, _), &(to, bytes)) in from.iter().zip(&placed.params) {
+                self.emit(Op::CopyLocal { from, to, bytes });
+            }
+        }
+        for (n, (name, ..)) in functions.iter().enumerate() {
+            let at = self.program.code.len();
+            self.calls_to_patch.push((at, n, name.clone()));
+        }
+        let o = [0, target.unwrap_or(0), 0, 0, 0, 0];
+        let addresses = functions.iter().map(|(_, address, _)| *address);
+        let op = match target {
+            Some(_) => Op::CallIndirect(addresses.map(|address| (address, u32::MAX)).collect()),
+            None => Op::Call(u32::MAX),
+        };
+        self.emit_with(op, o);
+        let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
+            let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
+            let places: Box<[(u64, u32)]> = functions.iter().filter_map(slot).collect();
+            let from = match (target, &*places) {
+                (None, [(_, at)]) => ResultPlace::At(*at),
+                _ => ResultPlace::OfFunction(places),
+            };
+            CallResult { from, to, bytes }
+        });
+        if let Some(frame) = frame {
+            let results = results.collect();
+            self.emit_with(Op::Restore { frame, results }, o);
+            self.land(over);
+            return;
+        }
+        for CallResult { from, to, bytes } in results {
+            let op = match from {
+                ResultPlace::At(from) => Op::CopyLocal { from, to, bytes },
+                ResultPlace::OfFunction(from) => Op::CopyResult { from, to, bytes },
+            };
+            self.emit_with(op, o);
+        }
+    }
+
+    /// Returns the address in local memory and the size of an argument or a result of a call, if it is a variable.
+    fn slot(&self, operand: &Operand) -> Option<(u32, u32)> {
+        let Operand::Name(name) = operand else {
+            return None;
+        };
+        match self.scopes.get(name) {
+            Some(Symbol::Local(at, bytes)) => Some((at, bytes)),
+            _ => None,
+        }
+    }
+
+    /// Stores the result of a function of the system, if the call has a place for it.
+    fn store_result(&mut self, returns: &[Operand], register: (Class, u32)) {
+        let slot = returns.first().and_then(|operand| self.slot(operand));
+        let needed = if register.0 == Class::R64 { 8 } else { 4 };
+        if let Some((at, _)) = slot.filter(|(_, bytes)| *bytes >= needed) {
+            let access = self.argument(at, register);
+            self.emit(Op::Store(Box::new(access)));
+        }
     }
 
     fn has_body(&self, name: &str) -> bool {
@@ -153,96 +193,24 @@ impl Decoder<'_> {
         Access::new(AddressSpace::Local, width, vec![register], address, 0)
     }
 
-    /// Decodes a call by address. The function is one whose address the module takes and whose arguments fit.
-    fn call_indirect(
-        &mut self,
-        i: &Instruction,
-        target: &str,
-        from: &[(u32, u32)],
-        to: &[(u32, u32)],
-    ) -> Load<()> {
-        let target = self.value(i, &Operand::Name(target.into()), Class::R64, Ty::U64)?;
-        let module = self.module;
-        let mut fitting = Vec::new();
-        for name in self.calls.taken.clone() {
-            let Some((address, f)) = function(module, &name) else {
-                continue;
-            };
-            let callee = self.declare(f)?;
-            if fit(&callee.params, from) && fit(&callee.returns, to) {
-                fitting.push((name, address, callee));
-            }
-        }
-        let back = |caller: &String| {
-            fitting
-                .iter()
-                .map(|(name, ..)| name)
-                .any(|name| self.calls.needs_frame(caller, name))
-        };
-        let caller = self.caller.clone().filter(back);
-        let frame = caller.map(|caller| self.frame_of(&caller));
-        let over = frame.and_then(|frame| self.save(frame));
-        for (_, _, callee) in &fitting {
-            for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
-                self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
-            }
-        }
-        for (n, (name, ..)) in fitting.iter().enumerate() {
-            self.calls_to_patch.push((self.code.len(), n, name.clone()));
-        }
-        let o = [0, target, 0, 0, 0, 0];
-        self.emit(
-            Op::CallIndirect(
-                fitting
-                    .iter()
-                    .map(|(_, address, _)| (*address, u32::MAX))
-                    .collect(),
-            ),
-            o,
-        );
-        let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
-            let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
-            let from: Box<[(u64, u32)]> = fitting.iter().filter_map(slot).collect();
-            (from, to, bytes)
-        });
-        match frame {
-            Some(frame) => {
-                let result = |(from, to, bytes)| CallResult {
-                    from: ResultPlace::OfFunction(from),
-                    to,
-                    bytes,
-                };
-                let results = results.map(result).collect();
-                self.emit(Op::Restore { frame, results }, o);
-                self.land(over);
-            }
-            None => {
-                for (from, to, bytes) in results {
-                    self.emit(Op::CopyResult { from, to, bytes }, o);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Puts a function aside before a call. If the call has a guard, lanes without it branch past all of the call,
     /// because the guard's register belongs to another activation until it is taken back. Returns that branch, for
     /// [`Self::land`].
     fn save(&mut self, frame: u32) -> Option<usize> {
-        let over = (self.guard != 0).then_some(self.code.len());
+        let over = (self.guard != 0).then_some(self.program.code.len());
         if over.is_some() {
             self.guard ^= 1;
-            self.emit(Op::Branch(u32::MAX), [0; 6]);
+            self.emit(Op::Branch(u32::MAX));
             self.guard = 0;
         }
-        self.emit(Op::Save(frame), [0; 6]);
+        self.emit(Op::Save(frame));
         over
     }
 
     /// Makes the branch of [`Self::save`] lead to this place.
     fn land(&mut self, over: Option<usize>) {
-        let here = self.code.len() as u32;
-        if let Some(inst) = over.and_then(|at| self.code.get_mut(at)) {
+        let here = self.program.code.len() as u32;
+        if let Some(inst) = over.and_then(|at| self.program.code.get_mut(at)) {
             inst.op = Op::Branch(here);
         }
     }
@@ -266,7 +234,7 @@ impl Decoder<'_> {
             for var in vars {
                 if var.space == Space::Reg {
                     return self
-                        .invalid(var.pos, "parameters in registers (.reg) are not supported");
+                        .invalid_at(var.pos, "parameters in registers (.reg) are not supported");
                 }
                 list.push(self.local_slot(var)?);
             }
@@ -280,13 +248,14 @@ impl Decoder<'_> {
         for (at, which, name) in std::mem::take(&mut self.calls_to_patch) {
             let Some(&entry) = self.entries.get(&name) else {
                 let pos = self
+                    .program
                     .code
                     .get(at)
-                    .and_then(|i| self.sources.get(i.source as usize));
+                    .and_then(|i| self.program.sources.get(i.source as usize));
                 let pos = pos.map_or(Pos::default(), |s| s.pos);
-                return self.invalid(pos, format!("a call of `{name}`, which was not decoded"));
+                return self.invalid_at(pos, format!("a call of `{name}`, which was not decoded"));
             };
-            match &mut self.code[at].op {
+            match &mut self.program.code[at].op {
                 Op::Call(to) => *to = entry,
                 Op::CallIndirect(all) => all[which].1 = entry,
                 _ => {}
@@ -296,9 +265,11 @@ impl Decoder<'_> {
     }
 }
 
-/// Returns true if both lists have the same number of slots, of the same sizes.
-fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
-    ours.iter().map(|s| s.1).eq(theirs.iter().map(|s| s.1))
+/// Returns true if a function takes as many arguments and gives as many results of these sizes.
+fn fit(placed: &Placed, from: &[(u32, u32)], to: &[(u32, u32)]) -> bool {
+    let sizes =
+        |list: &[(u32, u32)]| -> Vec<u32> { list.iter().map(|(_, bytes)| *bytes).collect() };
+    sizes(&placed.params) == sizes(from) && sizes(&placed.returns) == sizes(to)
 }
 
 /// Returns a function with a body, and its address.

@@ -11,16 +11,16 @@ use crate::regs::Class;
 
 impl Decoder<'_> {
     /// Decodes `mapa` and `getctarank`, which compute on addresses of `.shared::cluster`.
-    pub(super) fn in_cluster(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        self.uses_clusters = true;
+    pub(super) fn in_cluster(&mut self, words: &[&str]) -> Load<()> {
+        self.program.uses_clusters = true;
         match *words {
             // An address without a space has 64 bits, as all do (`.address_size 64`).
             ["mapa", "shared::cluster", ty @ ("u32" | "u64")] | ["mapa", ty @ "u64"] => {
-                self.expect_operands(i, 3..=3)?;
+                self.expect_operands(3..=3)?;
                 let (class, ty) = address_type(ty);
-                let d = self.destination(i, self.operand(i, 0)?, class)?;
-                let a = self.value(i, self.operand(i, 1)?, class, ty)?;
-                let rank = self.value(i, self.operand(i, 2)?, Class::R32, Ty::U32)?;
+                let d = self.result(0, class)?;
+                let a = self.source(1, class, ty)?;
+                let rank = self.source(2, Class::R32, Ty::U32)?;
                 let op = match class {
                     Class::R64 => op2::<int_ops::MapShared64>(),
                     _ => op2::<int_ops::MapShared32>(),
@@ -29,10 +29,10 @@ impl Decoder<'_> {
             }
             ["getctarank", "shared::cluster", ty @ ("u32" | "u64")]
             | ["getctarank", ty @ "u64"] => {
-                self.expect_operands(i, 2..=2)?;
+                self.expect_operands(2..=2)?;
                 let (class, ty) = address_type(ty);
-                let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
-                let a = self.value(i, self.operand(i, 1)?, class, ty)?;
+                let d = self.result(0, Class::R32)?;
+                let a = self.source(1, class, ty)?;
                 let own = self.special(Special::ClusterCtarank, Class::R32);
                 let op = match class {
                     Class::R64 => op2::<int_ops::RankOf64>(),
@@ -40,18 +40,16 @@ impl Decoder<'_> {
                 };
                 self.alu(op, &[d, a, own]);
             }
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         }
         Ok(())
     }
 
     /// Decodes a cluster barrier, such as `barrier.cluster.arrive.relaxed.aligned` or `barrier.cluster.wait.acquire`.
-    pub(super) fn cluster_barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        self.uses_clusters = true;
-        self.expect_operands(i, 0..=0)?;
-        let Some((name, rest)) = words.get(2..).and_then(<[_]>::split_first) else {
-            return self.unsupported(i, "");
-        };
+    pub(super) fn cluster_barrier(&mut self, words: &[&str]) -> Load<()> {
+        self.program.uses_clusters = true;
+        self.expect_operands(0..=0)?;
+        let (name, rest) = self.known(words.get(2..).and_then(<[_]>::split_first))?;
         let aligned = rest.contains(&"aligned");
         let rest: Vec<&str> = rest.iter().copied().filter(|w| *w != "aligned").collect();
         let op = match (*name, rest.as_slice()) {
@@ -60,16 +58,16 @@ impl Decoder<'_> {
                 relaxed: rest == ["relaxed"],
             },
             ("wait", [] | ["acquire"]) => Op::ClusterWait { aligned },
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        self.emit(op, [0; 6]);
+        self.emit(op);
         Ok(())
     }
 
     /// Decodes an asynchronous store, such as `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [to],
     /// {values}, [mbarrier]` or `red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [to],
     /// value, [mbarrier]`.
-    pub(super) fn async_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn async_store(&mut self, words: &[&str]) -> Load<()> {
         let rest: Vec<&str> = words[2..]
             .iter()
             .copied()
@@ -80,44 +78,38 @@ impl Decoder<'_> {
             ("st", ["mbarrier::complete_tx::bytes", "v2", ty]) => (None, 2, *ty),
             ("st", ["mbarrier::complete_tx::bytes", "v4", ty]) => (None, 4, *ty),
             ("red", ["mbarrier::complete_tx::bytes", name, ty]) => (Some(*name), 1, *ty),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        let ty = self.known(i, Ty::parse(ty).filter(|ty| matches!(ty.bytes(), 4 | 8)))?;
+        let ty = self.known(Ty::parse(ty).filter(|ty| matches!(ty.bytes(), 4 | 8)))?;
         if ty == Ty::Pred || ty.bytes() * count > 16 {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
         let reduction = match name {
-            Some(name) => Some(self.known(i, operation(name, ty))?),
+            Some(name) => Some(self.known(operation(name, ty))?),
             None => None,
         };
         let asks = |op: AtomOp| matches!(op, AtomOp::Exch | AtomOp::Cas);
         if reduction.is_some_and(asks) {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
-        self.expect_operands(i, 3..=3)?;
-        let values = match self.operand(i, 1)? {
+        self.expect_operands(3..=3)?;
+        let values = match self.operand(1)? {
             Operand::Vector(all) if all.len() == count as usize => all.as_slice(),
             one if count == 1 => std::slice::from_ref(one),
-            _ => return self.invalid(i.pos, "expected a vector in braces"),
+            _ => return self.invalid("expected a vector in braces"),
         };
         let class = class(ty);
-        let registers: Vec<(Class, u32)> = values
-            .iter()
-            .map(|value| Ok((class, self.value(i, value, class, ty)?)))
-            .collect::<Load<_>>()?;
-        let (space, address, offset) =
-            self.address(i, self.operand(i, 0)?, AddressSpace::Cluster)?;
+        let registers = self.registers(values, (class, ty), false)?;
+        let registers = registers.into_iter().map(|r| (class, r)).collect();
+        let (space, address, offset) = self.address(0, AddressSpace::Cluster)?;
         let access = Access::new(space, ty.bytes(), registers, address, offset);
-        let barrier = self.bulk_place(i, self.operand(i, 2)?, AddressSpace::Cluster)?;
+        let barrier = self.bulk_place(2, AddressSpace::Cluster)?;
         self.watch_shared(AddressSpace::Cluster, 4);
-        self.emit(
-            Op::AsyncStore(Box::new(AsyncStore {
-                access,
-                barrier,
-                reduction,
-            })),
-            [0; 6],
-        );
+        self.emit(Op::AsyncStore(Box::new(AsyncStore {
+            access,
+            barrier,
+            reduction,
+        })));
         Ok(())
     }
 }

@@ -8,44 +8,44 @@ use crate::regs::Class;
 
 impl Decoder<'_> {
     /// Decodes an instruction on control flow or order, by its first word.
-    pub(super) fn control(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn control(&mut self, words: &[&str]) -> Load<()> {
         match words[0] {
             "bra" => {
-                let Operand::Name(label) = self.operand(i, 0)? else {
-                    return self.invalid(i.pos, "expected a label to branch to");
+                let Operand::Name(label) = self.operand(0)? else {
+                    return self.invalid("expected a label to branch to");
                 };
-                self.branch_to(0, label, i.pos);
-                self.emit(Op::Branch(0), [0; 6]);
+                self.branch_to(0, label, self.ptx.pos);
+                self.emit(Op::Branch(0));
             }
             "brx" => {
-                let index = self.value(i, self.operand(i, 0)?, Class::R32, Ty::U32)?;
-                let Operand::Name(list) = self.operand(i, 1)? else {
-                    return self.invalid(i.pos, "brx.idx needs a list of labels");
+                let index = self.source(0, Class::R32, Ty::U32)?;
+                let Operand::Name(list) = self.operand(1)? else {
+                    return self.invalid("brx.idx needs a list of labels");
                 };
                 let Some(labels) = self.branch_lists.get(list).cloned() else {
-                    return self.invalid(i.pos, format!("there is no .branchtargets `{list}`"));
+                    return self.invalid(format!("there is no .branchtargets `{list}`"));
                 };
                 for (n, label) in labels.iter().enumerate() {
-                    self.branch_to(n, label, i.pos);
+                    self.branch_to(n, label, self.ptx.pos);
                 }
-                self.emit(
+                self.emit_with(
                     Op::BranchIndexed(vec![0; labels.len()].into()),
                     [0, index, 0, 0, 0, 0],
                 );
             }
-            "call" => self.call(i)?,
-            "ret" if self.is_kernel => self.emit(Op::Exit, [0; 6]),
-            "ret" => self.emit(Op::Return, [0; 6]),
-            "exit" => self.emit(Op::Exit, [0; 6]),
-            "trap" | "brkpt" => self.emit(Op::Trap, [0; 6]),
-            "barrier" if words.get(1) == Some(&"cluster") => self.cluster_barrier(i, words)?,
-            "bar" | "barrier" => self.barrier(i, words)?,
+            "call" => self.call()?,
+            "ret" if self.is_kernel => self.emit(Op::Exit),
+            "ret" => self.emit(Op::Return),
+            "exit" => self.emit(Op::Exit),
+            "trap" | "brkpt" => self.emit(Op::Trap),
+            "barrier" if words.get(1) == Some(&"cluster") => self.cluster_barrier(words)?,
+            "bar" | "barrier" => self.barrier(words)?,
             "fence" if matches!(words[1..], ["mbarrier_init", "release", "cluster"]) => {
-                self.emit(Op::InitFence, [0; 6]);
+                self.emit(Op::InitFence);
             }
             // Execution here is sequentially consistent, so that a fence matters to the race checks alone.
             "membar" | "fence" if !words.contains(&"proxy") => {
-                self.emit(Op::Fence(fence(words)), [0; 6]);
+                self.emit(Op::Fence(fence(words)));
             }
             // This orders the thread's accesses before those of bulk copies.
             "fence"
@@ -54,7 +54,7 @@ impl Decoder<'_> {
                     ["proxy", "async"] | ["proxy", "async", "shared::cta" | "shared::cluster"]
                 ) =>
             {
-                self.emit(Op::ProxyFence, [0; 6]);
+                self.emit(Op::ProxyFence);
             }
             "fence" => match words[1..] {
                 [
@@ -62,20 +62,20 @@ impl Decoder<'_> {
                     "tensormap::generic",
                     way @ ("acquire" | "release"),
                     "cta" | "cluster" | "gpu" | "sys",
-                ] => self.map_fence(i, way)?,
+                ] => self.map_fence(way)?,
                 // Order between copies and accesses in global memory is not checked.
-                ["proxy", "async", "global"] => self.emit(Op::Nop, [0; 6]),
-                _ => return self.unsupported(i, ""),
+                ["proxy", "async", "global"] => self.emit(Op::Nop),
+                _ => return self.unsupported(""),
             },
-            "nanosleep" => self.emit(Op::Sleep, [0; 6]),
-            "pmevent" => self.emit(Op::Nop, [0; 6]),
+            "nanosleep" => self.emit(Op::Sleep),
+            "pmevent" => self.emit(Op::Nop),
             // A grid runs alone: there is no grid before it to wait for, and none behind it to let go (PTX ISA
             // 9.7.13.13).
             "griddepcontrol" if matches!(words, [_, "launch_dependents" | "wait"]) => {
-                self.expect_operands(i, 0..=0)?;
-                self.emit(Op::Nop, [0; 6]);
+                self.expect_operands(0..=0)?;
+                self.emit(Op::Nop);
             }
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         }
         Ok(())
     }
@@ -84,18 +84,18 @@ impl Decoder<'_> {
     fn branch_to(&mut self, which: usize, label: &str, pos: Pos) {
         let scope = self.scopes.current.unwrap_or(0);
         self.pending
-            .push((self.code.len(), which, scope, label.into(), pos));
+            .push((self.program.code.len(), which, scope, label.into(), pos));
     }
 
     /// Decodes `bar` and `barrier`, of the block and of a warp.
-    fn barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn barrier(&mut self, words: &[&str]) -> Load<()> {
         let rest: Vec<&str> = words[1..].iter().copied().filter(|w| *w != "cta").collect();
         // `bar` is `barrier.aligned`.
         let aligned = words[0] == "bar" || rest.contains(&"aligned");
         let kind: Vec<&str> = rest.into_iter().filter(|w| *w != "aligned").collect();
         if kind == ["warp", "sync"] {
-            let members = self.value(i, self.operand(i, 0)?, Class::R32, Ty::B32)?;
-            self.emit(Op::WarpSync, [0, members, 0, 0, 0, 0]);
+            let members = self.source(0, Class::R32, Ty::B32)?;
+            self.emit_with(Op::WarpSync, [0, members, 0, 0, 0, 0]);
             return Ok(());
         }
         let kind = match kind.as_slice() {
@@ -104,32 +104,32 @@ impl Decoder<'_> {
             ["red", "popc", "u32"] => BarrierKind::RedPopc,
             ["red", "and", "pred"] => BarrierKind::RedAnd,
             ["red", "or", "pred"] => BarrierKind::RedOr,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         let red = matches!(
             kind,
             BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
         );
         let first = usize::from(red);
-        let id = self.value(i, self.operand(i, first)?, Class::R32, Ty::U32)?;
-        let has_count = i.operands.len() == first + 2 + usize::from(red);
+        let id = self.source(first, Class::R32, Ty::U32)?;
+        let has_count = self.ptx.operands.len() == first + 2 + usize::from(red);
         let count = if has_count {
-            self.value(i, self.operand(i, first + 1)?, Class::R32, Ty::U32)?
+            self.source(first + 1, Class::R32, Ty::U32)?
         } else {
             self.constant32(0)
         };
         let (mut d, mut p) = (0, 0);
         if red {
             d = match kind {
-                BarrierKind::RedPopc => self.destination(i, self.operand(i, 0)?, Class::R32)?,
-                _ => self.destination(i, self.operand(i, 0)?, Class::Pred)?,
+                BarrierKind::RedPopc => self.result(0, Class::R32)?,
+                _ => self.result(0, Class::Pred)?,
             };
-            p = match i.operands.last() {
-                Some(Operand::Name(n)) => self.predicate(n, i)?,
-                _ => return self.unsupported(i, "a negated predicate"),
+            p = match self.ptx.operands.last() {
+                Some(Operand::Name(n)) => self.predicate(n)?,
+                _ => return self.unsupported("a negated predicate"),
             };
         }
-        self.emit(Op::Barrier { kind, aligned }, [d, id, count, p, 0, 0]);
+        self.emit_with(Op::Barrier { kind, aligned }, [d, id, count, p, 0, 0]);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::regs::Class;
 
 impl Decoder<'_> {
     /// Decodes a conversion, by the kinds of its two types.
-    pub(super) fn convert(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn convert(&mut self, words: &[&str]) -> Load<()> {
         let (mut mode, mut ftz, mut sat, mut relu) = (None, false, false, false);
         let mut types = Vec::new();
         for &word in &words[1..] {
@@ -30,14 +30,14 @@ impl Decoder<'_> {
             .collect();
         let packed = convert_ops::packed(&key, satfinite, relu);
         if let Some(op) = packed {
-            return self.plain(i, op, Ty::B32);
+            return self.plain(op, Ty::B32);
         }
         let [Some(to), Some(from)] = types.iter().map(|w| Ty::parse(w)).collect::<Vec<_>>()[..]
         else {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         };
         if matches!(to, Ty::F16x2 | Ty::Bf16x2) || matches!(from, Ty::F16x2 | Ty::Bf16x2) {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
         // bf16 has no `.sat`, no conversion to or from 8 bits and none to itself that rounds.
         let other = if to == Ty::Bf16 { from } else { to };
@@ -46,38 +46,35 @@ impl Decoder<'_> {
             .iter()
             .any(|w| matches!(*w, "rn" | "rz" | "rm" | "rp"));
         if bf16 && (sat || other.bytes() == 1 || other == Ty::Bf16 && rounds) {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
-        self.expect_operands(i, 2..=2)?;
-        let source = self.operand(i, 1)?;
+        self.expect_operands(2..=2)?;
+        let source = self.operand(1)?;
         // Sources may live in wider registers than their type.
         let from_class = self.class_of(source).map_or(class(from), |(c, _)| c);
-        let mut a = self.value(i, source, from_class, from)?;
+        let mut a = self.value(source, from_class, from)?;
         if from_class == Class::R64 && class(from) == Class::R32 {
-            let t = self.register(Class::R32);
-            self.alu(op1::<int_ops::LowWord>(), &[t, a]);
-            a = t;
+            a = self.computed(op1::<int_ops::LowWord>(), &[a]);
         }
-        let Some((to_class, to_register)) = self.class_of(self.operand(i, 0)?) else {
-            return self.invalid(i.pos, "the destination is not a register");
+        let Some((to_class, to_register)) = self.class_of(self.operand(0)?) else {
+            return self.invalid("the destination is not a register");
         };
-        let d = self.destination(i, self.operand(i, 0)?, to_class)?;
+        let d = self.result(0, to_class)?;
         let float = |ty: Ty| matches!(ty, Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64);
         match (float(from), float(to)) {
             (false, false) => {
-                self.integer_to_integer(i, (from, a), (to, to_class, to_register, d), sat)
+                self.integer_to_integer((from, a), (to, to_class, to_register, d), sat)
             }
-            (true, true) => self.float_to_float(i, (from, a), (to, d), mode, ftz, sat, relu),
+            (true, true) => self.float_to_float((from, a), (to, d), mode, ftz, sat, relu),
             (true, false) => {
-                let t = self.register(Class::R64);
                 let (Some(widen), Some(mode), Some(narrow)) = (
                     convert_ops::float_to_f64(from, ftz),
                     mode,
                     convert_ops::f64_to_integer(to, from),
                 ) else {
-                    return self.unsupported(i, "");
+                    return self.unsupported("");
                 };
-                self.alu(widen, &[t, a]);
+                let t = self.computed(widen, &[a]);
                 self.alu(convert_ops::integral(mode), &[t, t]);
                 self.alu(narrow, &[t, t]);
                 self.finish_integer(t, (to, to_class, to_register, d));
@@ -93,21 +90,16 @@ impl Decoder<'_> {
                         self.alu(op1::<convert_ops::F32FromU32>(), &[d, a])
                     }
                     _ => {
-                        let Some(convert) =
-                            convert_ops::integer_to_float(from.is_signed(), to, mode)
-                        else {
-                            return self.unsupported(i, "");
-                        };
+                        let convert =
+                            self.known(convert_ops::integer_to_float(from.is_signed(), to, mode))?;
                         let mut wide = self.widen_integer(from, a);
                         if sat {
-                            let t = self.register(Class::R64);
                             let unit = if from.is_signed() {
                                 op1::<convert_ops::UnitS>()
                             } else {
                                 op1::<convert_ops::UnitU>()
                             };
-                            self.alu(unit, &[t, wide]);
-                            wide = t;
+                            wide = self.computed(unit, &[wide]);
                         }
                         self.alu(convert, &[d, wide]);
                     }
@@ -119,37 +111,20 @@ impl Decoder<'_> {
 
     /// Extends an integer to 64 bits.
     pub(super) fn widen_integer(&mut self, from: Ty, a: u32) -> u32 {
-        let op = match from {
-            Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
-            Ty::S8 => op1::<int_ops::FromS8>(),
-            Ty::U16 | Ty::B16 => op1::<int_ops::FromU16>(),
-            Ty::S16 => op1::<int_ops::FromS16>(),
-            Ty::S32 => op1::<int_ops::FromS32>(),
-            Ty::U64 | Ty::S64 | Ty::B64 => return a,
-            _ => op1::<int_ops::FromU32>(),
-        };
-        let t = self.register(Class::R64);
-        self.alu(op, &[t, a]);
-        t
+        match widening(from) {
+            Some(op) => self.computed(op, &[a]),
+            None => a,
+        }
     }
 
     /// Writes the low bits of a 64-bit integer, extended by the type's sign to the register.
     fn finish_integer(&mut self, wide: u32, (to, to_class, to_register, d): (Ty, Class, Ty, u32)) {
         if to_class == Class::R64 {
-            let op = match to {
-                Ty::U64 | Ty::S64 | Ty::B64 => {
-                    return self.alu(op1::<int_ops::w64::Mov>(), &[d, wide]);
-                }
-                Ty::U8 => op1::<int_ops::FromU8>(),
-                Ty::S8 => op1::<int_ops::FromS8>(),
-                Ty::U16 => op1::<int_ops::FromU16>(),
-                Ty::S16 => op1::<int_ops::FromS16>(),
-                Ty::S32 => op1::<int_ops::FromS32>(),
-                _ => op1::<int_ops::FromU32>(),
+            let Some(op) = widening(to) else {
+                return self.alu(op1::<int_ops::w64::Mov>(), &[d, wide]);
             };
-            let t = self.register(Class::R32);
-            self.alu(op1::<int_ops::LowWord>(), &[t, wide]);
-            return self.alu(op, &[d, t]);
+            let low = self.computed(op1::<int_ops::LowWord>(), &[wide]);
+            return self.alu(op, &[d, low]);
         }
         self.alu(op1::<int_ops::LowWord>(), &[d, wide]);
         let extend = match to {
@@ -168,7 +143,6 @@ impl Decoder<'_> {
     /// Emits a conversion between integers, with clamping if `sat` asks for it.
     fn integer_to_integer(
         &mut self,
-        i: &Instruction,
         (from, a): (Ty, u32),
         to: (Ty, Class, Ty, u32),
         sat: bool,
@@ -177,7 +151,7 @@ impl Decoder<'_> {
             let wide = self.widen_integer(from, a);
             if wide == a {
                 self.alu(op1::<int_ops::w64::Mov>(), &[to.3, a]);
-            } else if let Some(last) = self.code.last_mut() {
+            } else if let Some(last) = self.program.code.last_mut() {
                 last.o[0] = to.3;
             }
             return Ok(());
@@ -187,11 +161,9 @@ impl Decoder<'_> {
         if sat {
             // Nothing is clamped if the target holds every value of the source.
             if let Some(clamp) = convert_ops::clamp(from.is_signed(), to.0) {
-                value = self.register(Class::R64);
-                self.alu(clamp, &[value, wide]);
+                value = self.computed(clamp, &[wide]);
             }
         }
-        let _ = i;
         self.finish_integer(value, to);
         Ok(())
     }
@@ -200,7 +172,6 @@ impl Decoder<'_> {
     #[allow(clippy::too_many_arguments)]
     fn float_to_float(
         &mut self,
-        i: &Instruction,
         (from, a): (Ty, u32),
         (to, d): (Ty, u32),
         mode: Option<Round>,
@@ -237,11 +208,11 @@ impl Decoder<'_> {
                     widen,
                     convert_ops::f64_to_float(to, mode.unwrap_or(Round::Nearest), ftz),
                 ) else {
-                    return self.unsupported(i, "");
+                    return self.unsupported("");
                 };
-                let t = self.register(Class::R64);
-                self.alu(widen, &[t, a]);
-                let integral = i
+                let t = self.computed(widen, &[a]);
+                let integral = self
+                    .ptx
                     .words
                     .iter()
                     .any(|w| matches!(w.as_str(), "rni" | "rzi" | "rmi" | "rpi"));
@@ -259,4 +230,17 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the operation that extends an integer to 64 bits, or `None` if it has them.
+fn widening(ty: Ty) -> Option<AluOp> {
+    Some(match ty {
+        Ty::U8 | Ty::B8 => op1::<int_ops::FromU8>(),
+        Ty::S8 => op1::<int_ops::FromS8>(),
+        Ty::U16 | Ty::B16 => op1::<int_ops::FromU16>(),
+        Ty::S16 => op1::<int_ops::FromS16>(),
+        Ty::S32 => op1::<int_ops::FromS32>(),
+        Ty::U64 | Ty::S64 | Ty::B64 => return None,
+        _ => op1::<int_ops::FromU32>(),
+    })
 }

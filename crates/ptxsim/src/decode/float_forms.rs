@@ -38,10 +38,10 @@ pub(super) fn modifiers(words: &[&str]) -> Option<float_ops::Modifiers> {
 
 impl Decoder<'_> {
     /// Decodes one of these forms. Returns false if it is none of them.
-    pub(super) fn newer_floats(&mut self, i: &Instruction, words: &[&str]) -> Load<bool> {
+    pub(super) fn newer_floats(&mut self, words: &[&str]) -> Load<bool> {
         match words {
             [name @ ("add" | "sub" | "mul" | "fma"), middle @ .., "f32x2"] => {
-                self.pairs_of_floats(i, name, middle)?;
+                self.pairs_of_floats(name, middle)?;
             }
             [
                 name @ ("add" | "sub" | "fma"),
@@ -49,10 +49,10 @@ impl Decoder<'_> {
                 "f32",
                 narrow @ ("f16" | "bf16"),
             ] => {
-                self.mixed_floats(i, name, middle, narrow)?;
+                self.mixed_floats(name, middle, narrow)?;
             }
-            [name @ ("min" | "max"), middle @ .., "f32"] if i.operands.len() == 4 => {
-                self.extreme_of_three(i, name, middle)?;
+            [name @ ("min" | "max"), middle @ .., "f32"] if self.ptx.operands.len() == 4 => {
+                self.extreme_of_three(name, middle)?;
             }
             _ => return Ok(false),
         }
@@ -60,28 +60,26 @@ impl Decoder<'_> {
     }
 
     /// Returns the operation on f32 with this name and these modifiers.
-    fn single_op(&self, i: &Instruction, name: &str, middle: &[&str]) -> Load<AluOp> {
+    fn single_op(&self, name: &str, middle: &[&str]) -> Load<AluOp> {
         let op = modifiers(middle).and_then(|m| float_ops::lookup(name, Ty::F32, m));
-        self.known(i, op)
+        self.known(op)
     }
 
     /// Emits an operation on each f32 of a pair.
-    fn pairs_of_floats(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
-        let op = self.single_op(i, name, middle)?;
+    fn pairs_of_floats(&mut self, name: &str, middle: &[&str]) -> Load<()> {
+        let op = self.single_op(name, middle)?;
         let sources = op.classes().len() - 1;
-        self.expect_operands(i, sources + 1..=sources + 1)?;
-        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        self.expect_operands(sources + 1..=sources + 1)?;
+        let d = self.result(0, Class::R64)?;
         let mut halves = [
             vec![self.register(Class::R32)],
             vec![self.register(Class::R32)],
         ];
         for n in 1..=sources {
-            let both = self.value(i, self.operand(i, n)?, Class::R64, Ty::B64)?;
+            let both = self.source(n, Class::R64, Ty::B64)?;
             let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
             for (half, word) in halves.iter_mut().zip(words) {
-                let register = self.register(Class::R32);
-                self.alu(word, &[register, both]);
-                half.push(register);
+                half.push(self.computed(word, &[both]));
             }
         }
         for half in &halves {
@@ -95,51 +93,41 @@ impl Decoder<'_> {
     }
 
     /// Emits an operation on f32 whose sources are f16 or bf16, but for the last one.
-    fn mixed_floats(
-        &mut self,
-        i: &Instruction,
-        name: &str,
-        middle: &[&str],
-        narrow: &str,
-    ) -> Load<()> {
-        let op = self.single_op(i, name, middle)?;
+    fn mixed_floats(&mut self, name: &str, middle: &[&str], narrow: &str) -> Load<()> {
+        let op = self.single_op(name, middle)?;
         let sources = op.classes().len() - 1;
-        self.expect_operands(i, sources + 1..=sources + 1)?;
-        let mut o = vec![self.destination(i, self.operand(i, 0)?, Class::R32)?];
+        self.expect_operands(sources + 1..=sources + 1)?;
+        let mut o = vec![self.result(0, Class::R32)?];
         let (ty, widen) = match narrow {
             "f16" => (Ty::F16, op1::<convert_ops::HalfToF32>()),
             _ => (Ty::Bf16, op1::<convert_ops::Bf16ToF32>()),
         };
         for n in 1..sources {
-            let a = self.value(i, self.operand(i, n)?, Class::R32, ty)?;
-            let wide = self.register(Class::R32);
-            self.alu(widen, &[wide, a]);
-            o.push(wide);
+            let a = self.source(n, Class::R32, ty)?;
+            o.push(self.computed(widen, &[a]));
         }
-        o.push(self.value(i, self.operand(i, sources)?, Class::R32, Ty::F32)?);
+        o.push(self.source(sources, Class::R32, Ty::F32)?);
         self.alu(op, &o);
         Ok(())
     }
 
     /// Emits a minimum or maximum of three as two of two.
-    fn extreme_of_three(&mut self, i: &Instruction, name: &str, middle: &[&str]) -> Load<()> {
+    fn extreme_of_three(&mut self, name: &str, middle: &[&str]) -> Load<()> {
         let (of_magnitudes, rest) = match middle {
             [rest @ .., "abs"] => (true, rest),
             rest => (false, rest),
         };
         if rest.contains(&"xorsign") {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
-        let op = self.single_op(i, name, rest)?;
-        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let op = self.single_op(name, rest)?;
+        let d = self.result(0, Class::R32)?;
         let mut sources = Vec::new();
         for n in 1..4 {
-            let a = self.value(i, self.operand(i, n)?, Class::R32, Ty::F32)?;
+            let a = self.source(n, Class::R32, Ty::F32)?;
             sources.push(if of_magnitudes {
-                let magnitude = self.register(Class::R32);
-                let abs = self.single_op(i, "abs", &[])?;
-                self.alu(abs, &[magnitude, a]);
-                magnitude
+                let abs = self.single_op("abs", &[])?;
+                self.computed(abs, &[a])
             } else {
                 a
             });

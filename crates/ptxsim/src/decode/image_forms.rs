@@ -24,9 +24,9 @@ fn geometry(word: &str) -> Option<Geometry> {
 
 impl Decoder<'_> {
     /// Decodes an instruction on textures or surfaces.
-    pub(super) fn image(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn image(&mut self, words: &[&str]) -> Load<()> {
         match words {
-            ["tex", rest @ ..] => self.texture(i, rest),
+            ["tex", rest @ ..] => self.texture(rest),
             [
                 "tld4",
                 channel,
@@ -34,35 +34,29 @@ impl Decoder<'_> {
                 "v4",
                 dtype,
                 "f32",
-            ] => self.gather(i, channel, geometry, dtype),
-            ["suld", "b", rest @ ..] => self.surface(i, rest, false),
-            ["sust", "b", rest @ ..] => self.surface(i, rest, true),
-            ["txq" | "suq", asked, "b32"] => self.query(i, asked),
-            ["sust", "p", ..] => self.unsupported(i, "formatted stores to surfaces"),
-            ["sured", ..] => self.unsupported(i, "reductions on surfaces"),
-            _ => self.unsupported(i, "this form of textures and surfaces"),
+            ] => self.gather(channel, geometry, dtype),
+            ["suld", "b", rest @ ..] => self.surface(rest, false),
+            ["sust", "b", rest @ ..] => self.surface(rest, true),
+            ["txq" | "suq", asked, "b32"] => self.query(asked),
+            ["sust", "p", ..] => self.unsupported("formatted stores to surfaces"),
+            ["sured", ..] => self.unsupported("reductions on surfaces"),
+            _ => self.unsupported("this form of textures and surfaces"),
         }
     }
 
     /// Returns the register of a handle, and what stands behind it in the brackets.
-    fn handle<'i>(
-        &mut self,
-        i: &'i Instruction,
-        operand: &'i Operand,
-    ) -> Load<(u32, &'i [Operand])> {
+    fn handle<'i>(&mut self, operand: &'i Operand) -> Load<(u32, &'i [Operand])> {
         let (base, at): (&str, &[Operand]) = match operand {
             Operand::Element { base, at } => (base, at),
             Operand::Address {
                 base: Some(base),
                 offset: 0,
             } => (base, &[]),
-            _ => return self.invalid(i.pos, "expected a texture or surface in brackets"),
+            _ => return self.invalid("expected a texture or surface in brackets"),
         };
         match self.scopes.get(base) {
             Some(Symbol::Register(Class::R64, r, _)) => Ok((r, at)),
-            _ => self.unsupported(
-                i,
-                "texture and surface references, and separate samplers; objects (cudaTextureObject_t) are",
+            _ => self.unsupported("texture and surface references, and separate samplers; objects (cudaTextureObject_t) are",
             ),
         }
     }
@@ -71,49 +65,37 @@ impl Decoder<'_> {
     /// too.
     fn texel(
         &mut self,
-        i: &Instruction,
         at: &[Operand],
         geometry: Geometry,
         ty: Ty,
     ) -> Load<(Vec<u32>, Option<u32>)> {
-        let one;
-        let written: &[Operand] = match at {
-            [Operand::Vector(all)] => all,
-            [scalar] => {
-                one = [scalar.clone()];
-                &one
-            }
-            _ => return self.unsupported(i, "separate samplers"),
+        let [written] = at else {
+            return self.unsupported("separate samplers");
         };
+        let written = written.elements();
         let axes = usize::from(geometry.rank);
         let first = usize::from(geometry.layered);
         if written.len() < first + axes {
-            return self.invalid(i.pos, "too few coordinates");
+            return self.invalid("too few coordinates");
         }
         let layer = match written.first() {
-            Some(layer) if geometry.layered => Some(self.value(i, layer, Class::R32, Ty::U32)?),
+            Some(layer) if geometry.layered => Some(self.value(layer, Class::R32, Ty::U32)?),
             _ => None,
         };
         let axes = &written[first..first + axes];
-        Ok((
-            axes.iter()
-                .map(|x| self.value(i, x, Class::R32, ty))
-                .collect::<Load<_>>()?,
-            layer,
-        ))
+        Ok((self.registers(axes, (Class::R32, ty), false)?, layer))
     }
 
     /// Reads the four destinations of a fetch.
-    fn four(&mut self, i: &Instruction) -> Load<Vec<(Class, u32)>> {
-        let Operand::Vector(all) = self.operand(i, 0)? else {
-            return self.unsupported(i, "whether texels are resident");
+    fn four(&mut self) -> Load<Vec<(Class, u32)>> {
+        let Operand::Vector(all) = self.operand(0)? else {
+            return self.unsupported("whether texels are resident");
         };
         if all.len() != 4 {
-            return self.unsupported(i, "vectors of other than four elements");
+            return self.unsupported("vectors of other than four elements");
         }
-        all.iter()
-            .map(|to| Ok((Class::R32, self.destination(i, to, Class::R32)?)))
-            .collect()
+        let registers = self.registers(all, (Class::R32, Ty::B32), true)?;
+        Ok(registers.into_iter().map(|r| (Class::R32, r)).collect())
     }
 
     /// Returns the access of a fetch, whose address is the handle.
@@ -122,99 +104,94 @@ impl Decoder<'_> {
     }
 
     /// Decodes `tex`: geometry, vector, type, type of the coordinates.
-    fn texture(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn texture(&mut self, words: &[&str]) -> Load<()> {
         let (more, words) = match words {
             ["level", rest @ ..] => (1, rest),
             ["grad", rest @ ..] => (2, rest),
-            ["base", ..] => return self.unsupported(i, NO_MIPMAPS),
+            ["base", ..] => return self.unsupported(NO_MIPMAPS),
             rest => (0, rest),
         };
         let [geometry_word, "v4", dtype @ ("f32" | "s32" | "u32"), ctype] = words else {
-            return self.unsupported(i, "this form of textures");
+            return self.unsupported("this form of textures");
         };
         let Some(geometry) = geometry(geometry_word) else {
-            return self.unsupported(
-                i,
-                "textures other than of 1, 2 and 3 dimensions and their layers",
-            );
+            return self
+                .unsupported("textures other than of 1, 2 and 3 dimensions and their layers");
         };
         let (coordinates, ty) = match *ctype {
             "f32" => (Coordinates::Float, Ty::F32),
             "s32" => (Coordinates::Integer, Ty::S32),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         // Without mipmaps every level is the first, so the level or the gradients that select one are not read.
-        if i.operands.len() != 2 + more {
-            return self.unsupported(i, "offsets and depth comparisons of textures");
-        }
-        let (handle, at) = self.handle(i, self.operand(i, 1)?)?;
-        let (at, layer) = self.texel(i, at, geometry, ty)?;
-        let registers = self.four(i)?;
-        self.emit(
-            Op::Texture(Box::new(TextureFetch {
-                access: Self::fetch_access(handle, registers),
-                geometry,
-                fetch: Fetch::Filtered,
-                coordinates,
-                float: *dtype == "f32",
-                at,
-                layer,
-            })),
-            [0; 6],
-        );
-        Ok(())
+        let float = *dtype == "f32";
+        self.fetch(
+            2 + more,
+            geometry,
+            Fetch::Filtered,
+            (coordinates, ty),
+            float,
+        )
     }
 
     /// Decodes `tld4`, which fetches one channel of four texels.
-    fn gather(
-        &mut self,
-        i: &Instruction,
-        channel: &str,
-        geometry_word: &str,
-        dtype: &str,
-    ) -> Load<()> {
+    fn gather(&mut self, channel: &str, geometry_word: &str, dtype: &str) -> Load<()> {
         let channel = match channel {
             "r" => 0,
             "g" => 1,
             "b" => 2,
             "a" => 3,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         if !matches!(dtype, "f32" | "s32" | "u32") {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
-        if i.operands.len() != 2 {
-            return self.unsupported(i, "offsets and depth comparisons of textures");
+        let geometry = self.known(geometry(geometry_word))?;
+        let coordinates = (Coordinates::Float, Ty::F32);
+        self.fetch(
+            2,
+            geometry,
+            Fetch::Gather(channel),
+            coordinates,
+            dtype == "f32",
+        )
+    }
+
+    /// Emits a fetch of four channels by an instruction with this number of operands.
+    fn fetch(
+        &mut self,
+        operands: usize,
+        geometry: Geometry,
+        fetch: Fetch,
+        (coordinates, ty): (Coordinates, Ty),
+        float: bool,
+    ) -> Load<()> {
+        if self.ptx.operands.len() != operands {
+            return self.unsupported("offsets and depth comparisons of textures");
         }
-        let geometry = self.known(i, geometry(geometry_word))?;
-        let (handle, at) = self.handle(i, self.operand(i, 1)?)?;
-        let (at, layer) = self.texel(i, at, geometry, Ty::F32)?;
-        let registers = self.four(i)?;
-        self.emit(
-            Op::Texture(Box::new(TextureFetch {
-                access: Self::fetch_access(handle, registers),
-                geometry,
-                fetch: Fetch::Gather(channel),
-                coordinates: Coordinates::Float,
-                float: dtype == "f32",
-                at,
-                layer,
-            })),
-            [0; 6],
-        );
+        let (handle, at) = self.handle(self.operand(1)?)?;
+        let (at, layer) = self.texel(at, geometry, ty)?;
+        let registers = self.four()?;
+        self.emit(Op::Texture(Box::new(TextureFetch {
+            access: Self::fetch_access(handle, registers),
+            geometry,
+            fetch,
+            coordinates,
+            float,
+            at,
+            layer,
+        })));
         Ok(())
     }
 
     /// Decodes `suld.b` and `sust.b`: geometry, cache operator, vector, type, what is done outside.
-    fn surface(&mut self, i: &Instruction, words: &[&str], store: bool) -> Load<()> {
+    fn surface(&mut self, words: &[&str], store: bool) -> Load<()> {
         let Some((geometry, rest)) = words
             .split_first()
             .and_then(|(word, rest)| Some((geometry(word)?, rest)))
         else {
-            return self.unsupported(
-                i,
-                "surfaces other than of 1, 2 and 3 dimensions and their layers",
-            );
+            return self
+                .unsupported("surfaces other than of 1, 2 and 3 dimensions and their layers");
         };
         let (mut count, mut ty, mut outside) = (1, None, OutsideSurface::Trap);
         for &word in rest {
@@ -222,66 +199,44 @@ impl Decoder<'_> {
                 "v2" => count = 2,
                 "v4" => count = 4,
                 "b8" | "b16" | "b32" | "b64" => ty = Ty::parse(word),
-                "trap" => outside = OutsideSurface::Trap,
-                "clamp" => outside = OutsideSurface::Clamp,
-                "zero" => outside = OutsideSurface::Zero,
                 "ca" | "cg" | "cs" | "cv" | "wb" | "wt" => {}
-                _ => return self.unsupported(i, ""),
+                word => outside = self.known(OutsideSurface::parse(word))?,
             }
         }
-        let ty = self.known(i, ty)?;
-        self.expect_operands(i, 2..=2)?;
+        let ty = self.known(ty)?;
+        self.expect_operands(2..=2)?;
         let (image, value) = if store { (0, 1) } else { (1, 0) };
-        let (handle, at) = self.handle(i, self.operand(i, image)?)?;
-        let (at, layer) = self.texel(i, at, geometry, Ty::S32)?;
-        let value = self.operand(i, value)?;
-        let elements = match value {
-            Operand::Vector(all) => all.as_slice(),
-            one => std::slice::from_ref(one),
-        };
+        let (handle, at) = self.handle(self.operand(image)?)?;
+        let (at, layer) = self.texel(at, geometry, Ty::S32)?;
+        let elements = self.operand(value)?.elements();
         if elements.len() != count {
-            return self.invalid(i.pos, "the vector's length is not the instruction's");
+            return self.invalid("the vector's length is not the instruction's");
         }
-        let mut registers = Vec::new();
-        for element in elements {
-            let r = if store {
-                self.value(i, element, class(ty), ty)?
-            } else {
-                self.destination(i, element, class(ty))?
-            };
-            registers.push((class(ty), r));
-        }
-        self.emit(
-            Op::Surface(Box::new(SurfaceAccess {
-                access: Access {
-                    width: ty.bytes(),
-                    ..Self::fetch_access(handle, registers)
-                },
-                store,
-                geometry,
-                outside,
-                at,
-                layer,
-            })),
-            [0; 6],
-        );
+        let registers = self.registers(elements, (class(ty), ty), !store)?;
+        let registers = registers.into_iter().map(|r| (class(ty), r)).collect();
+        self.emit(Op::Surface(Box::new(SurfaceAccess {
+            access: Access {
+                width: ty.bytes(),
+                ..Self::fetch_access(handle, registers)
+            },
+            store,
+            geometry,
+            outside,
+            at,
+            layer,
+        })));
         Ok(())
     }
 
     /// Decodes `txq` and `suq`, which ask for a property of an image.
-    fn query(&mut self, i: &Instruction, asked: &str) -> Load<()> {
-        let asked = match asked {
-            "width" => ImageQuery::Width,
-            "height" => ImageQuery::Height,
-            "depth" => ImageQuery::Depth,
-            "array_size" => ImageQuery::Layers,
-            "normalized_coords" => ImageQuery::NormalizedCoordinates,
-            _ => return self.unsupported(i, "this query of textures and surfaces"),
+    fn query(&mut self, asked: &str) -> Load<()> {
+        let Some(asked) = ImageQuery::parse(asked) else {
+            return self.unsupported("this query of textures and surfaces");
         };
-        self.expect_operands(i, 2..=2)?;
-        let (handle, _) = self.handle(i, self.operand(i, 1)?)?;
-        let to = self.destination(i, self.operand(i, 0)?, Class::R32)?;
-        self.emit(Op::ImageQuery(asked), [to, handle, 0, 0, 0, 0]);
+        self.expect_operands(2..=2)?;
+        let (handle, _) = self.handle(self.operand(1)?)?;
+        let to = self.result(0, Class::R32)?;
+        self.emit_with(Op::ImageQuery(asked), [to, handle, 0, 0, 0, 0]);
         Ok(())
     }
 }

@@ -15,16 +15,13 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
     let mut places = HashMap::new();
     let wanted = |v: &&Var| matches!(v.space, Space::Global | Space::Const);
     for var in module.variables.iter().filter(wanted) {
-        let invalid = |message: &str| LoadError::Invalid {
-            pos: var.pos,
-            message: message.into(),
-        };
         let bytes = var
             .bytes()
             .filter(|&b| b <= 1 << 30)
-            .ok_or_else(|| invalid("this variable is too large"))?;
+            .ok_or_else(|| invalid(var, "this variable is too large"))?;
         if var.is_extern {
-            return Err(invalid("an extern variable has no storage in this module"));
+            let what = "an extern variable has no storage in this module";
+            return Err(invalid(var, what));
         }
         // Each variable has a page of its own, so that an index past its end hits nothing.
         let address = match moved {
@@ -43,7 +40,8 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
             next += (mixed(next) % 64) << 12;
         }
         if next - MODULE_BASE > 1 << 30 {
-            return Err(invalid("the module's variables take more than 1 GiB"));
+            let what = "the module's variables take more than 1 GiB";
+            return Err(invalid(var, what));
         }
     }
     for (n, f) in module.functions.iter().enumerate() {
@@ -65,18 +63,12 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
                 Init::Symbol { name, offset, .. } => match places.get(name) {
                     Some(base) => base.wrapping_add(*offset as u64),
                     None => {
-                        return Err(LoadError::Invalid {
-                            pos: var.pos,
-                            message: format!("`{name}` has no address known here"),
-                        });
+                        return Err(invalid(var, format!("`{name}` has no address known here")));
                     }
                 },
             };
             let Some(to) = slot.bytes.get_mut(i * width..(i + 1) * width) else {
-                return Err(LoadError::Invalid {
-                    pos: var.pos,
-                    message: "more values than elements".into(),
-                });
+                return Err(invalid(var, "more values than elements"));
             };
             let value = value.to_le_bytes();
             let given = width.min(value.len());
@@ -84,4 +76,11 @@ pub fn lay_out(module: &Module, moved: Option<Turn>) -> Load<Vec<ModuleVariable>
         }
     }
     Ok(all)
+}
+
+fn invalid(var: &Var, message: impl Into<String>) -> LoadError {
+    LoadError::Invalid {
+        pos: var.pos,
+        message: message.into(),
+    }
 }

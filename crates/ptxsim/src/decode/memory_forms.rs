@@ -8,28 +8,49 @@ use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
 
+/// The words by which a load or a store says its order, which [`order`] reads.
+const ORDERS: [&str; 10] = [
+    "volatile", "weak", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys",
+];
+/// The caches that a load or a store asks for, which no program can see.
+const CACHES: [&str; 8] = ["nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt"];
+/// The hints of loads and stores without an operand.
+const HINTS: [&str; 11] = [
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::evict_normal",
+];
+
 impl Decoder<'_> {
     /// Decodes an instruction on memory, by its first word.
-    pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn memory(&mut self, words: &[&str]) -> Load<()> {
         match words[0] {
-            "st" | "red" if words.get(1) == Some(&"async") => self.async_store(i, words),
-            "ld" | "ldu" | "st" => self.load_store(i, words),
-            "atom" | "red" => self.atomic(i, words),
-            "cp" => self.copy(i, words),
-            "cvta" => self.convert_address(i, words),
-            "isspacep" => self.is_space(i, words),
+            "st" | "red" if words.get(1) == Some(&"async") => self.async_store(words),
+            "ld" | "ldu" | "st" => self.load_store(words),
+            "atom" | "red" => self.atomic(words),
+            "cp" => self.copy(words),
+            "cvta" => self.convert_address(words),
+            "isspacep" => self.is_space(words),
             // These are hints, without an effect that a program could see.
             "prefetch" | "prefetchu" | "discard" | "applypriority" => {
-                self.emit(Op::Nop, [0; 6]);
+                self.emit(Op::Nop);
                 Ok(())
             }
-            "createpolicy" => self.create_policy(i, words),
-            _ => self.unsupported(i, ""),
+            "createpolicy" => self.create_policy(words),
+            _ => self.unsupported(""),
         }
     }
 
     /// Decodes `createpolicy`. A policy for the cache is a hint, too; its 64 bits are opaque (PTX ISA, "createpolicy").
-    fn create_policy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn create_policy(&mut self, words: &[&str]) -> Load<()> {
         let is_priority = |w: &&str| w.starts_with("L2::evict_");
         let operands = match words {
             [_, "fractional", rest @ .., "b64"] if rest.iter().all(is_priority) => 1..=2,
@@ -39,10 +60,10 @@ impl Decoder<'_> {
                 4..=4
             }
             [_, "cvt", "L2", "b64"] => 2..=2,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        self.expect_operands(i, operands)?;
-        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        self.expect_operands(operands)?;
+        let d = self.result(0, Class::R64)?;
         let none = self.constant64(0);
         self.alu(op1::<int_ops::w64::Mov>(), &[d, none]);
         Ok(())
@@ -60,19 +81,28 @@ impl Decoder<'_> {
         })
     }
 
-    /// Reads an address: its space, register and offset. A space of `.param` becomes local memory for parameters of
-    /// functions, which lie there.
+    /// Reads the n-th operand as an address: its space, register and offset. A space of `.param` becomes local memory
+    /// for parameters of functions, which lie there.
     pub(super) fn address(
         &mut self,
-        i: &Instruction,
-        operand: &Operand,
+        n: usize,
         space: AddressSpace,
     ) -> Load<(AddressSpace, (Class, u32), i64)> {
-        let Operand::Address { base, offset } = operand else {
-            return self.invalid(i.pos, "expected an address in brackets");
+        let Operand::Address { base, offset } = self.operand(n)? else {
+            return self.invalid("expected an address in brackets");
         };
+        self.address_from(base.as_deref(), *offset, space)
+    }
+
+    /// Returns the address of a name and an offset, as [`Self::address`] does.
+    pub(super) fn address_from(
+        &mut self,
+        base: Option<&str>,
+        offset: i64,
+        space: AddressSpace,
+    ) -> Load<(AddressSpace, (Class, u32), i64)> {
         let Some(name) = base else {
-            let r = self.constant64(*offset as u64);
+            let r = self.constant64(offset as u64);
             return Ok((space, (Class::R64, r), 0));
         };
         match self.scopes.get(name) {
@@ -85,13 +115,12 @@ impl Decoder<'_> {
                         | AddressSpace::Param
                 ) =>
             {
-                Ok((space, (Class::R32, r), *offset))
+                Ok((space, (Class::R32, r), offset))
             }
-            Some(Symbol::Register(Class::R64, r, _)) => Ok((space, (Class::R64, r), *offset)),
-            Some(Symbol::Register(..)) => self.invalid(
-                i.pos,
-                format!("`{name}` is not a register that holds an address"),
-            ),
+            Some(Symbol::Register(Class::R64, r, _)) => Ok((space, (Class::R64, r), offset)),
+            Some(Symbol::Register(..)) => {
+                self.invalid(format!("`{name}` is not a register that holds an address"))
+            }
             Some(symbol) => {
                 let own = match symbol {
                     Symbol::Local(..) | Symbol::Frame(_) => AddressSpace::Local,
@@ -104,20 +133,20 @@ impl Decoder<'_> {
                     || space == AddressSpace::Cluster && own == AddressSpace::Shared
                     || space == AddressSpace::Param && own == AddressSpace::Local;
                 if !fits {
-                    return self.invalid(
-                        i.pos,
-                        format!("`{name}` is not in the state space of `{}`", i.form()),
-                    );
+                    return self.invalid(format!(
+                        "`{name}` is not in the state space of `{}`",
+                        self.ptx.form()
+                    ));
                 }
-                let r = self.symbol_address(i, name, symbol, 0, Class::R64)?;
-                Ok((own, (Class::R64, r), *offset))
+                let r = self.symbol_address(name, symbol, 0, Class::R64)?;
+                Ok((own, (Class::R64, r), offset))
             }
-            None => self.invalid(i.pos, format!("`{name}` is not declared")),
+            None => self.invalid(format!("`{name}` is not declared")),
         }
     }
 
     /// Decodes a load or a store.
-    fn load_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn load_store(&mut self, words: &[&str]) -> Load<()> {
         let is_store = words[0] == "st";
         let mut space = AddressSpace::Generic;
         let mut count = 1;
@@ -128,66 +157,38 @@ impl Decoder<'_> {
                 "v2" => count = 2,
                 "v4" => count = 4,
                 "v8" => count = 8,
-                "volatile"
-                | "weak"
-                | "relaxed"
-                | "acquire"
-                | "release"
-                | "mmio"
-                | "nc"
-                | "cta"
-                | "cluster"
-                | "gpu"
-                | "sys"
-                | "ca"
-                | "cg"
-                | "cs"
-                | "lu"
-                | "cv"
-                | "wb"
-                | "wt"
-                | "L1::evict_normal"
-                | "L1::evict_unchanged"
-                | "L1::evict_first"
-                | "L1::evict_last"
-                | "L1::no_allocate"
-                | "L2::64B"
-                | "L2::128B"
-                | "L2::256B"
-                | "L2::evict_first"
-                | "L2::evict_last"
-                | "L2::evict_normal" => {}
+                w if ORDERS.contains(&w) || CACHES.contains(&w) || HINTS.contains(&w) => {}
                 "L2::cache_hint" => operands = 3,
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,
                     (_, Some(t)) if t != Ty::Pred => ty = Some(t),
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 },
             }
         }
-        let ty = self.known(i, ty)?;
-        self.expect_operands(i, operands..=operands)?;
+        let ty = self.known(ty)?;
+        self.expect_operands(operands..=operands)?;
         let (address, value) = if is_store { (0, 1) } else { (1, 0) };
-        let (space, address, offset) = self.address(i, self.operand(i, address)?, space)?;
+        let (space, address, offset) = self.address(address, space)?;
         if is_store && space == AddressSpace::Param {
-            return self.unsupported(i, "a kernel's own parameters cannot be written");
+            return self.unsupported("a kernel's own parameters cannot be written");
         }
-        let one = std::slice::from_ref(self.operand(i, value)?);
-        let elements = match self.operand(i, value)? {
+        let one = std::slice::from_ref(self.operand(value)?);
+        let elements = match self.operand(value)? {
             Operand::Vector(v) if v.len() == count => v.as_slice(),
             Operand::Vector(_) => {
-                return self.invalid(i.pos, "the vector's length is not the instruction's");
+                return self.invalid("the vector's length is not the instruction's");
             }
             _ if count == 1 => one,
-            _ => return self.invalid(i.pos, "expected a vector in braces"),
+            _ => return self.invalid("expected a vector in braces"),
         };
         let mut registers = Vec::new();
         let mut narrow = false;
         if ty == Ty::B128 {
             let [value] = elements else {
-                return self.unsupported(i, "");
+                return self.unsupported("");
             };
-            let halves = self.wide(i, value, !is_store)?;
+            let halves = self.wide(value, !is_store)?;
             registers.extend(halves.map(|r| (Class::R64, r)));
         }
         let elements = if ty == Ty::B128 { &[] } else { elements };
@@ -196,16 +197,13 @@ impl Decoder<'_> {
             let declared = self.class_of(e);
             let c = declared.map_or(class(ty), |(c, _)| c);
             if c == Class::Pred || c == Class::R32 && ty.bytes() == 8 {
-                return self.invalid(
-                    i.pos,
-                    "a register is smaller than the value that it receives",
-                );
+                return self.invalid("a register is smaller than the value that it receives");
             }
             narrow |= declared.is_some_and(|(_, t)| t.bytes() == 2);
             let r = if is_store {
-                self.value(i, e, c, ty)?
+                self.value(e, c, ty)?
             } else {
-                self.destination(i, e, c)?
+                self.destination(e, c)?
             };
             registers.push((c, r));
         }
@@ -218,76 +216,73 @@ impl Decoder<'_> {
             ..Access::new(space, width, registers, address, offset)
         });
         self.watch_shared(space, width);
-        self.emit(
-            if is_store {
-                Op::Store(access)
-            } else {
-                Op::Load(access)
-            },
-            [0; 6],
-        );
+        self.emit(if is_store {
+            Op::Store(access)
+        } else {
+            Op::Load(access)
+        });
         Ok(())
     }
 
     /// Notes the width of an access, so that race checks of shared memory are fine enough for it.
     pub(super) fn watch_shared(&mut self, space: AddressSpace, width: u32) {
-        self.uses_clusters |= space == AddressSpace::Cluster;
+        self.program.uses_clusters |= space == AddressSpace::Cluster;
         if matches!(
             space,
             AddressSpace::Shared | AddressSpace::Cluster | AddressSpace::Generic
         ) {
-            self.shared_granule = self.shared_granule.min(width);
+            self.program.shared_granule = self.program.shared_granule.min(width);
         }
     }
 
     /// Decodes `cp.async` and its groups (PTX ISA 9.7.9.25.3).
-    fn copy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn copy(&mut self, words: &[&str]) -> Load<()> {
         match words {
-            ["cp", "async", "commit_group"] => self.emit(Op::CpCommit, [0; 6]),
+            ["cp", "async", "commit_group"] => self.emit(Op::CpCommit),
             ["cp", "async", "wait_all"] => {
-                self.emit(Op::CpCommit, [0; 6]);
-                self.emit(Op::CpWait(0), [0; 6]);
+                self.emit(Op::CpCommit);
+                self.emit(Op::CpWait(0));
             }
             ["cp", "async", "wait_group"] => {
-                let keep = self.groups_to_keep(i)?;
-                self.emit(Op::CpWait(keep), [0; 6]);
+                let keep = self.groups_to_keep()?;
+                self.emit(Op::CpWait(keep));
             }
-            ["cp", "async", "bulk", rest @ ..] => self.bulk(i, rest)?,
-            ["cp", "reduce", "async", "bulk", rest @ ..] => self.bulk_reduction(i, rest)?,
-            ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
+            ["cp", "async", "bulk", rest @ ..] => self.bulk(rest)?,
+            ["cp", "reduce", "async", "bulk", rest @ ..] => self.bulk_reduction(rest)?,
+            ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(rest)?,
             ["cp", "async", "ca" | "cg", rest @ ..]
                 if !rest.iter().any(|w| w.contains("mbarrier")) =>
             {
                 if !rest.starts_with(&["shared", "global"])
                     && !rest.starts_with(&["shared::cta", "global"])
                 {
-                    return self.unsupported(i, "");
+                    return self.unsupported("");
                 }
                 let hint = usize::from(rest.contains(&"L2::cache_hint"));
-                self.expect_operands(i, 3..=4 + hint)?;
-                let Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) = self.operand(i, 2)? else {
-                    return self.invalid(i.pos, "cp.async copies 4, 8 or 16 bytes");
+                self.expect_operands(3..=4 + hint)?;
+                let Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) = self.operand(2)? else {
+                    return self.invalid("cp.async copies 4, 8 or 16 bytes");
                 };
                 let bytes = *bytes as u32;
-                let size = match i.operands.get(3) {
-                    Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
-                        // The operand is ignore-src: where it is true, nothing is read and zeros are written.
-                        Operand::Name(n) if self.predicate(n, i).is_ok() => {
-                            let ignore = self.predicate(n, i)?;
-                            let read = self.register(Class::R32);
-                            let (none, all) = (self.constant32(0), self.constant32(bytes));
-                            let select = op3::<int_ops::w32::Selp>();
-                            self.operand_step(select, &[read, none, all, ignore]);
-                            read
+                let size = match self.ptx.operands.get(3) {
+                    Some(operand) if self.ptx.operands.len() == 4 + hint || hint == 0 => {
+                        match operand {
+                            // The operand is ignore-src: where it is true, nothing is read and zeros are written.
+                            Operand::Name(n) if self.predicate(n).is_ok() => {
+                                let ignore = self.predicate(n)?;
+                                let read = self.register(Class::R32);
+                                let (none, all) = (self.constant32(0), self.constant32(bytes));
+                                let select = op3::<int_ops::w32::Selp>();
+                                self.operand_step(select, &[read, none, all, ignore]);
+                                read
+                            }
+                            operand => self.value(operand, Class::R32, Ty::U32)?,
                         }
-                        operand => self.value(i, operand, Class::R32, Ty::U32)?,
-                    },
+                    }
                     _ => self.constant32(bytes),
                 };
-                let (_, to, to_offset) =
-                    self.address(i, self.operand(i, 0)?, AddressSpace::Shared)?;
-                let (_, from, from_offset) =
-                    self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
+                let (_, to, to_offset) = self.address(0, AddressSpace::Shared)?;
+                let (_, from, from_offset) = self.address(1, AddressSpace::Global)?;
                 let access = |space, address, offset| {
                     let registers = vec![(Class::R32, 0)];
                     Box::new(Access::new(space, bytes, registers, address, offset))
@@ -298,18 +293,18 @@ impl Decoder<'_> {
                     bytes,
                 };
                 self.watch_shared(AddressSpace::Shared, 4);
-                self.emit(op, [0, 0, size, 0, 0, 0]);
+                self.emit_with(op, [0, 0, size, 0, 0, 0]);
             }
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         }
         Ok(())
     }
 
     /// Returns the number of groups that may stay under way after a wait, at most.
-    pub(super) fn groups_to_keep(&self, i: &Instruction) -> Load<u32> {
-        match self.operand(i, 0)? {
+    pub(super) fn groups_to_keep(&self) -> Load<u32> {
+        match self.operand(0)? {
             Operand::Number(Number::Int(n)) => Ok((*n).min(1 << 20) as u32),
-            _ => self.invalid(i.pos, "the number of groups must be a constant"),
+            _ => self.invalid("the number of groups must be a constant"),
         }
     }
 
@@ -324,18 +319,18 @@ impl Decoder<'_> {
     }
 
     /// Decodes `cvta`, which adds or subtracts the window of a space.
-    fn convert_address(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn convert_address(&mut self, words: &[&str]) -> Load<()> {
         let (to, space) = match words {
             ["cvta", "to", space, "u64"] => (true, *space),
             ["cvta", space, "u64"] => (false, *space),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        let space = self.known(i, self.state_space(space))?;
-        self.expect_operands(i, 2..=2)?;
-        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
-        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        let space = self.known(self.state_space(space))?;
+        self.expect_operands(2..=2)?;
+        let d = self.result(0, Class::R64)?;
+        let a = self.source(1, Class::R64, Ty::U64)?;
         // A parameter of a device function lives in local memory, whose window differs.
-        let space = match self.operand(i, 1)? {
+        let space = match self.operand(1)? {
             Operand::Name(n) | Operand::Offset(n, _)
                 if matches!(
                     self.scopes.get(n),
@@ -359,14 +354,14 @@ impl Decoder<'_> {
     }
 
     /// Decodes `isspacep`, which compares an address with the window of a space.
-    fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let space = self.known(i, words.get(1).and_then(|w| self.state_space(w)))?;
-        self.expect_operands(i, 2..=2)?;
-        let Operand::Name(p) = self.operand(i, 0)? else {
-            return self.unsupported(i, "");
+    fn is_space(&mut self, words: &[&str]) -> Load<()> {
+        let space = self.known(words.get(1).and_then(|w| self.state_space(w)))?;
+        self.expect_operands(2..=2)?;
+        let Operand::Name(p) = self.operand(0)? else {
+            return self.unsupported("");
         };
-        let p = self.predicate(p, i)?;
-        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        let p = self.predicate(p)?;
+        let a = self.source(1, Class::R64, Ty::U64)?;
         let word = self.register(Class::R32);
         if space == AddressSpace::Shared {
             // Shared memory of another block of the cluster is not the block's own.
@@ -382,7 +377,7 @@ impl Decoder<'_> {
             space => ("eq", (Self::window(space) >> 32) as u32),
         };
         let limit = self.constant32(limit);
-        let op = self.known(i, cmp_ops::lookup(op, Ty::U32, false))?;
+        let op = self.known(cmp_ops::lookup(op, Ty::U32, false))?;
         self.alu(op, &[p, word, limit]);
         Ok(())
     }

@@ -76,77 +76,16 @@ impl Common {
 }
 
 /// Decodes a kernel and the functions that it may call.
-pub fn decode(
-    module: &Module,
-    common: &Common,
-    entry: &Function,
-    variables: &[ModuleVariable],
+pub fn decode<'a>(
+    module: &'a Module,
+    common: &'a Common,
+    entry: &'a Function,
+    variables: &'a [ModuleVariable],
 ) -> Load<Program> {
     let mut d = Decoder::new(module, common, variables);
     d.kernel(entry)?;
     d.patch_calls()?;
-    let mut frames = vec![Frame::default(); d.frame_numbers.len()];
-    for (name, n) in &d.frame_numbers {
-        if let (Some(to), Some(frame)) = (frames.get_mut(*n as usize), d.frames.get(name)) {
-            *to = frame.clone();
-        }
-    }
-    let base = d.local_bytes.next_multiple_of(16);
-    let largest = d.frames.values().map(|f| f.stack).max().unwrap_or(0);
-    let stack = (largest > 0).then_some(Stack {
-        pointer: d.stack_pointer,
-        largest,
-    });
-    let mut constants32: Vec<(u32, u32)> = d.constants32.into_iter().map(|(v, r)| (r, v)).collect();
-    let mut constants64: Vec<(u32, u64)> = d.constants64.into_iter().map(|(v, r)| (r, v)).collect();
-    for ((class, register), value, _) in &d.addresses {
-        match class {
-            Class::R64 => constants64.push((*register, *value)),
-            _ => constants32.push((*register, *value as u32)),
-        }
-    }
-    if let Some(stack) = stack {
-        constants64.push((stack.pointer, u64::from(base)));
-        d.local_bytes = base + STACK_BYTES;
-    }
-    let [pred, r32, r64] = d.registers;
-    let entry_registers = entry_registers(entry, &d.code);
-    Ok(Program {
-        name: entry.name.clone(),
-        code: d.code,
-        fragments: Vec::new(),
-        proxies: Vec::new(),
-        entry: d.entry,
-        sources: d.sources,
-        lines: module.lines.clone(),
-        registers: [pred, r32, r64],
-        constants32,
-        constants64,
-        addresses: d
-            .addresses
-            .into_iter()
-            .map(|(register, _, variable)| (register, variable))
-            .collect(),
-        specials: d
-            .specials
-            .into_iter()
-            .map(|((s, c), r)| (s, c, r))
-            .collect(),
-        shared: d.shared,
-        shared_bytes: d.shared_bytes,
-        reserved_shared: d.reserved_shared,
-        local_bytes: d.local_bytes,
-        frames,
-        stack,
-        parameters: d.parameters,
-        parameter_bytes: d.parameter_bytes,
-        max_threads: entry.max_threads,
-        required_threads: entry.required_threads,
-        entry_registers,
-        clusters: entry.clusters.clone(),
-        uses_clusters: d.uses_clusters,
-        shared_granule: d.shared_granule.clamp(1, 4),
-    })
+    Ok(d.finish(entry))
 }
 
 /// The number of 32-bit registers of a multiprocessor.
@@ -203,27 +142,28 @@ struct Placed {
     returns: Vec<(u32, u32)>,
 }
 
+/// The instruction at work before the first one.
+static NO_INSTRUCTION: Instruction = Instruction {
+    guard: None,
+    words: Vec::new(),
+    operands: Vec::new(),
+    pos: Pos { line: 0, column: 0 },
+    loc: LineId::NONE,
+};
+
 /// The state of decoding one kernel.
 struct Decoder<'a> {
     module: &'a Module,
     variables: &'a [ModuleVariable],
-    code: Vec<Inst>,
-    entry: u32,
-    sources: Vec<Source>,
-    registers: [u32; 3],
+    /// The PTX instruction at work.
+    ptx: &'a Instruction,
+    /// The program so far, without what [`Decoder::finish`] adds.
+    program: Program,
     constants32: BTreeMap<u32, u32>,
     constants64: BTreeMap<u64, u32>,
     /// The registers with an address in a variable, and that address.
     addresses: Vec<((Class, u32), u64, Variable)>,
     specials: BTreeMap<(Special, Class), u32>,
-    shared: Vec<SharedVariable>,
-    shared_bytes: u32,
-    reserved_shared: u32,
-    local_bytes: u32,
-    parameters: Vec<Parameter>,
-    parameter_bytes: u32,
-    shared_granule: u32,
-    uses_clusters: bool,
     scopes: Scopes,
     placed: HashMap<String, Placed>,
     placing: HashSet<String>,
@@ -262,23 +202,20 @@ impl<'a> Decoder<'a> {
         Decoder {
             module,
             variables,
-            code: Vec::new(),
-            entry: 0,
-            sources: Vec::new(),
-            // Number 0 of each file takes the results that are not wanted.
-            registers: [1, 1, 1],
+            ptx: &NO_INSTRUCTION,
+            program: Program {
+                lines: module.lines.clone(),
+                // Number 0 of each file takes the results that are not wanted.
+                registers: [1, 1, 1],
+                shared_bytes: reserved_shared,
+                reserved_shared,
+                shared_granule: 16,
+                ..Program::default()
+            },
             constants32: BTreeMap::new(),
             constants64: BTreeMap::new(),
             addresses: Vec::new(),
             specials: BTreeMap::new(),
-            shared: Vec::new(),
-            shared_bytes: reserved_shared,
-            reserved_shared,
-            local_bytes: 0,
-            parameters: Vec::new(),
-            parameter_bytes: 0,
-            shared_granule: 16,
-            uses_clusters: false,
             scopes: Scopes::default(),
             placed: HashMap::new(),
             placing: HashSet::new(),
@@ -300,31 +237,61 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Adds to the program what is known when all is decoded.
+    fn finish(self, entry: &Function) -> Program {
+        let mut program = self.program;
+        program.name.clone_from(&entry.name);
+        program.entry_registers = entry_registers(entry, &program.code);
+        program.max_threads = entry.max_threads;
+        program.required_threads = entry.required_threads;
+        program.clusters = entry.clusters.clone();
+        program.shared_granule = program.shared_granule.clamp(1, 4);
+        program.frames = vec![Frame::default(); self.frame_numbers.len()];
+        for (name, n) in &self.frame_numbers {
+            if let (Some(to), Some(frame)) =
+                (program.frames.get_mut(*n as usize), self.frames.get(name))
+            {
+                *to = frame.clone();
+            }
+        }
+        program.constants32 = self.constants32.into_iter().map(|(v, r)| (r, v)).collect();
+        program.constants64 = self.constants64.into_iter().map(|(v, r)| (r, v)).collect();
+        for ((class, register), address, variable) in self.addresses {
+            match class {
+                Class::R64 => program.constants64.push((register, address)),
+                _ => program.constants32.push((register, address as u32)),
+            }
+            program.addresses.push(((class, register), variable));
+        }
+        let largest = self.frames.values().map(|f| f.stack).max().unwrap_or(0);
+        if largest > 0 {
+            let (pointer, base) = (self.stack_pointer, program.local_bytes.next_multiple_of(16));
+            program.stack = Some(Stack { pointer, largest });
+            program.constants64.push((pointer, u64::from(base)));
+            program.local_bytes = base + STACK_BYTES;
+        }
+        let specials = self.specials.into_iter();
+        program.specials = specials.map(|((s, c), r)| (s, c, r)).collect();
+        program
+    }
+
     /// Returns the number of a new register of a class.
     fn register(&mut self, class: Class) -> u32 {
-        let n = &mut self.registers[class as usize];
-        *n += 1;
-        *n - 1
+        next(&mut self.program.registers, class)
     }
 
     /// Returns the register that holds a constant, one for each value.
     fn constant32(&mut self, value: u32) -> u32 {
-        if let Some(&r) = self.constants32.get(&value) {
-            return r;
-        }
-        let r = self.register(Class::R32);
-        self.constants32.insert(value, r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.constants32.entry(value);
+        *known.or_insert_with(|| next(registers, Class::R32))
     }
 
     /// Returns the register that holds a constant, one for each value.
     fn constant64(&mut self, value: u64) -> u32 {
-        if let Some(&r) = self.constants64.get(&value) {
-            return r;
-        }
-        let r = self.register(Class::R64);
-        self.constants64.insert(value, r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.constants64.entry(value);
+        *known.or_insert_with(|| next(registers, Class::R64))
     }
 
     /// Returns a register with an address in a variable, which is another one than for an equal number or an address in
@@ -344,18 +311,20 @@ impl<'a> Decoder<'a> {
 
     /// Returns the register that holds a special register, one for each of them.
     fn special(&mut self, special: Special, class: Class) -> u32 {
-        if let Some(&r) = self.specials.get(&(special, class)) {
-            return r;
-        }
-        let r = self.register(class);
-        self.specials.insert((special, class), r);
-        r
+        let registers = &mut self.program.registers;
+        let known = self.specials.entry((special, class));
+        *known.or_insert_with(|| next(registers, class))
+    }
+
+    /// Adds an instruction whose operands are all in its `op`, as [`Self::emit_with`] does.
+    fn emit(&mut self, op: Op) {
+        self.emit_with(op, [0; 6]);
     }
 
     /// Adds an instruction with the present guard. The first step of a PTX instruction counts.
-    fn emit(&mut self, op: Op, o: Operands) {
-        let source = self.sources.len().saturating_sub(1) as u32;
-        self.code.push(Inst {
+    fn emit_with(&mut self, op: Op, o: Operands) {
+        let source = self.program.sources.len().saturating_sub(1) as u32;
+        self.program.code.push(Inst {
             op,
             o,
             guard: self.guard,
@@ -369,7 +338,14 @@ impl<'a> Decoder<'a> {
     fn alu(&mut self, op: AluOp, operands: &[u32]) {
         let mut o = [0; 6];
         o[..operands.len()].copy_from_slice(operands);
-        self.emit(Op::Alu(op), o);
+        self.emit_with(Op::Alu(op), o);
+    }
+
+    /// Adds a step whose result goes to a new register, which it returns.
+    fn computed(&mut self, op: AluOp, sources: &[u32]) -> u32 {
+        let result = self.register(op.classes()[0]);
+        self.alu(op, &[&[result], sources].concat());
+        result
     }
 
     /// Adds a step that computes an operand. The instruction itself counts, and not this step.
@@ -380,17 +356,12 @@ impl<'a> Decoder<'a> {
     }
 
     /// Refuses the form of an instruction.
-    fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
-        self.not_built(i.pos, i.form(), i.loc, detail)
+    fn unsupported<T>(&self, detail: &str) -> Load<T> {
+        self.not_built(self.ptx.pos, self.ptx.form(), self.ptx.loc, detail)
     }
 
     /// Refuses an instruction, and counts those like it in the kernel, so that the message says how much is not built.
-    fn refuse_all<T>(
-        &self,
-        i: &Instruction,
-        what: &str,
-        is_like: impl Fn(&Instruction) -> bool,
-    ) -> Load<T> {
+    fn refuse_all<T>(&self, what: &str, is_like: impl Fn(&Instruction) -> bool) -> Load<T> {
         let (mut reached, mut open) = (HashSet::new(), vec![&self.kernel]);
         while let Some(name) = open.pop() {
             if reached.insert(name) {
@@ -409,12 +380,12 @@ impl<'a> Decoder<'a> {
             1 => "1 place".to_owned(),
             n => format!("{n} places"),
         };
-        self.unsupported(i, &format!("{what}, {places} in this kernel"))
+        self.unsupported(&format!("{what}, {places} in this kernel"))
     }
 
     /// Returns the part, or refuses the form of the instruction if there is none.
-    fn known<T>(&self, i: &Instruction, part: Option<T>) -> Load<T> {
-        part.map_or_else(|| self.unsupported(i, ""), Ok)
+    fn known<T>(&self, part: Option<T>) -> Load<T> {
+        part.map_or_else(|| self.unsupported(""), Ok)
     }
 
     /// Refuses a form, with its position and its source line.
@@ -432,8 +403,13 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// Refuses the instruction at work, because it is no valid PTX.
+    fn invalid<T>(&self, message: impl Into<String>) -> Load<T> {
+        self.invalid_at(self.ptx.pos, message)
+    }
+
     /// Refuses text that is no valid PTX.
-    fn invalid<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
+    fn invalid_at<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
         Err(LoadError::Invalid {
             pos,
             message: message.into(),
@@ -441,7 +417,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the kernel, after the functions that it may call.
-    fn kernel(&mut self, f: &Function) -> Load<()> {
+    fn kernel(&mut self, f: &'a Function) -> Load<()> {
         self.kernel.clone_from(&f.name);
         self.scopes.open();
         for var in &self.module.variables {
@@ -482,22 +458,25 @@ impl<'a> Decoder<'a> {
         self.scopes.open();
         for p in &f.params {
             let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
-                return self.invalid(p.pos, "a kernel's parameters take at most 32764 bytes");
+                return self.invalid_at(p.pos, "a kernel's parameters take at most 32764 bytes");
             };
-            let offset = self.parameter_bytes.next_multiple_of(p.natural_align());
-            self.parameter_bytes = offset + bytes as u32;
-            self.parameters.push(Parameter {
+            let offset = self
+                .program
+                .parameter_bytes
+                .next_multiple_of(p.natural_align());
+            self.program.parameter_bytes = offset + bytes as u32;
+            self.program.parameters.push(Parameter {
                 offset,
                 bytes: bytes as u32,
             });
             self.scopes.insert(&p.name, Symbol::Parameter(offset));
         }
-        self.entry = self.code.len() as u32;
+        self.program.entry = self.program.code.len() as u32;
         self.body(f)
     }
 
     /// Decodes what `f` calls, before `f`.
-    fn callees(&mut self, f: &Function) -> Load<()> {
+    fn callees(&mut self, f: &'a Function) -> Load<()> {
         let names: Vec<String> = self.calls.direct(&f.name).cloned().collect();
         for name in names {
             if self.entries.contains_key(&name) || !self.placing.insert(name.clone()) {
@@ -509,7 +488,7 @@ impl<'a> Decoder<'a> {
                 continue;
             };
             if self.placing.len() > MAX_CALLS {
-                return self.invalid(callee.pos, "calls are nested too deeply");
+                return self.invalid_at(callee.pos, "calls are nested too deeply");
             }
             self.callees(callee)?;
             self.function(callee)?;
@@ -521,18 +500,21 @@ impl<'a> Decoder<'a> {
     /// Gives a variable its place in local memory.
     fn local_slot(&mut self, var: &Var) -> Load<(u32, u32)> {
         let Some(bytes) = var.bytes().filter(|&b| b <= 512 << 10) else {
-            return self.invalid(var.pos, "local memory is at most 512 KiB");
+            return self.invalid_at(var.pos, "local memory is at most 512 KiB");
         };
-        let at = self.local_bytes.next_multiple_of(var.natural_align());
-        self.local_bytes = at + bytes as u32;
-        if self.local_bytes > 512 << 10 {
-            return self.invalid(var.pos, "local memory is at most 512 KiB");
+        let at = self
+            .program
+            .local_bytes
+            .next_multiple_of(var.natural_align());
+        self.program.local_bytes = at + bytes as u32;
+        if self.program.local_bytes > 512 << 10 {
+            return self.invalid_at(var.pos, "local memory is at most 512 KiB");
         }
         Ok((at, bytes as u32))
     }
 
     /// Decodes a device function, once for each kernel that may call it.
-    fn function(&mut self, f: &Function) -> Load<()> {
+    fn function(&mut self, f: &'a Function) -> Load<()> {
         let placed = self.declare(f)?;
         self.is_kernel = false;
         self.caller = Some(f.name.clone());
@@ -543,11 +525,12 @@ impl<'a> Decoder<'a> {
             locals.push(*slot);
         }
         self.activation = self.calls.recurs(&f.name).then_some(0);
-        let (registers, local) = (self.registers, self.local_bytes);
-        self.entries.insert(f.name.clone(), self.code.len() as u32);
+        let (registers, local) = (self.program.registers, self.program.local_bytes);
+        self.entries
+            .insert(f.name.clone(), self.program.code.len() as u32);
         self.body(f)?;
-        let [p, r, d] = [0, 1, 2].map(|n| (registers[n], self.registers[n]));
-        locals.push((local, self.local_bytes - local));
+        let [p, r, d] = [0, 1, 2].map(|n| (registers[n], self.program.registers[n]));
+        locals.push((local, self.program.local_bytes - local));
         let frame = Frame {
             registers: [p, r, d],
             locals,
@@ -558,7 +541,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the body of a function, and resolves its labels. The scope is open already and is closed here.
-    fn body(&mut self, f: &Function) -> Load<()> {
+    fn body(&mut self, f: &'a Function) -> Load<()> {
         self.pending.clear();
         self.branch_lists.clear();
         self.carry = None;
@@ -574,32 +557,36 @@ impl<'a> Decoder<'a> {
                 Statement::Open => self.scopes.open(),
                 Statement::Close => self.scopes.close(),
                 Statement::Label(name, pos) => {
-                    if !self.scopes.insert_label(name, self.code.len() as u32) {
-                        return self.invalid(*pos, format!("duplicate label `{name}`"));
+                    if !self
+                        .scopes
+                        .insert_label(name, self.program.code.len() as u32)
+                    {
+                        return self.invalid_at(*pos, format!("duplicate label `{name}`"));
                     }
                 }
                 Statement::Variable(var) => self.variable(var)?,
                 Statement::BranchTargets(..) => {}
                 Statement::Instruction(i) => {
                     last = i.pos;
-                    self.instruction(i)?;
+                    self.ptx = i;
+                    self.instruction()?;
                 }
             }
         }
         // A body may end without `ret`.
         self.guard = 0;
-        self.sources.push(Source {
+        self.program.sources.push(Source {
             pos: last,
             loc: LineId::default(),
             form: "end of the body".into(),
         });
         self.first_step = false;
-        self.emit(if self.is_kernel { Op::Exit } else { Op::Return }, [0; 6]);
+        self.emit(if self.is_kernel { Op::Exit } else { Op::Return });
         for (at, which, scope, label, pos) in std::mem::take(&mut self.pending) {
             let Some(target) = self.scopes.label(scope, &label) else {
-                return self.invalid(pos, format!("there is no label `{label}`"));
+                return self.invalid_at(pos, format!("there is no label `{label}`"));
             };
-            match &mut self.code[at].op {
+            match &mut self.program.code[at].op {
                 Op::Branch(to) => *to = target,
                 Op::BranchIndexed(all) => all[which] = target,
                 _ => {}
@@ -612,16 +599,19 @@ impl<'a> Decoder<'a> {
     /// Gives a variable its place in shared memory.
     fn shared_variable(&mut self, var: &Var) -> Load<()> {
         let Some(bytes) = var.bytes().filter(|&b| b <= 256 << 10) else {
-            return self.invalid(var.pos, "shared memory is at most 256 KiB");
+            return self.invalid_at(var.pos, "shared memory is at most 256 KiB");
         };
         if var.elements == 0 || var.is_extern && bytes == 0 {
             // All dynamic arrays begin where static memory ends, at the widest alignment.
             self.scopes.insert(&var.name, Symbol::DynamicShared);
             return Ok(());
         }
-        let offset = self.shared_bytes.next_multiple_of(var.natural_align());
-        self.shared_bytes = offset + bytes as u32;
-        self.shared.push(SharedVariable {
+        let offset = self
+            .program
+            .shared_bytes
+            .next_multiple_of(var.natural_align());
+        self.program.shared_bytes = offset + bytes as u32;
+        self.program.shared.push(SharedVariable {
             name: var.name.clone(),
             offset,
             bytes: bytes as u32,
@@ -651,7 +641,7 @@ impl<'a> Decoder<'a> {
                     _ if var.vector != 1 => {
                         let what =
                             "vector registers of 128 bits, or with numbers, are not supported";
-                        return self.invalid(var.pos, what);
+                        return self.invalid_at(var.pos, what);
                     }
                     None => {
                         let r = self.register(class);
@@ -665,16 +655,16 @@ impl<'a> Decoder<'a> {
                         self.scopes.insert(&var.name, symbol);
                     }
                     Some(count) => {
-                        let first = self.registers[class as usize];
+                        let first = self.program.registers[class as usize];
                         // A range that is too long goes past the limit that is checked below.
                         let room = count.saturating_mul(each).min(1 << 21);
-                        self.registers[class as usize] += room;
+                        self.program.registers[class as usize] += room;
                         self.scopes
                             .insert_range(&var.name, count, class, first, var.ty);
                     }
                 }
-                if self.registers.iter().any(|&n| n > 1 << 20) {
-                    return self.invalid(var.pos, "more than a million registers");
+                if self.program.registers.iter().any(|&n| n > 1 << 20) {
+                    return self.invalid_at(var.pos, "more than a million registers");
                 }
                 Ok(())
             }
@@ -685,8 +675,7 @@ impl<'a> Decoder<'a> {
                     .bytes()
                     .filter(|&b| b <= u64::from(STACK_BYTES - at.min(STACK_BYTES)));
                 let Some(bytes) = bytes else {
-                    return self.invalid(
-                        var.pos,
+                    return self.invalid_at(var.pos,
                         format!("variables of a function that calls itself take at most {STACK_BYTES} bytes"),
                     );
                 };
@@ -699,60 +688,66 @@ impl<'a> Decoder<'a> {
                 self.scopes.insert(&var.name, Symbol::Local(at, bytes));
                 Ok(())
             }
-            Space::Global | Space::Const => self.invalid(
+            Space::Global | Space::Const => self.invalid_at(
                 var.pos,
                 "variables of a function in global memory are not supported",
             ),
         }
     }
 
-    /// Decodes an instruction: its guard, then the rest by its first word.
-    fn instruction(&mut self, i: &Instruction) -> Load<()> {
-        self.sources.push(Source {
-            pos: i.pos,
-            loc: i.loc,
-            form: i.form(),
+    /// Decodes the instruction at work: its guard, then the rest by its first word.
+    fn instruction(&mut self) -> Load<()> {
+        let ptx = self.ptx;
+        self.program.sources.push(Source {
+            pos: ptx.pos,
+            loc: ptx.loc,
+            form: ptx.form(),
         });
         self.first_step = true;
-        self.guard = match &i.guard {
+        self.guard = match &ptx.guard {
             None => 0,
-            Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
+            Some(g) => (self.predicate(&g.register)? + 1) * 2 + u32::from(g.negated),
         };
-        let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
+        let words: Vec<&str> = ptx.words.iter().map(String::as_str).collect();
         if words.contains(&"b128")
             && !matches!(
                 words[0],
                 "mov" | "ld" | "st" | "atom" | "clusterlaunchcontrol"
             )
         {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
         match words[0] {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
-            | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
-            "mapa" | "getctarank" => self.in_cluster(i, &words),
+            | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(&words),
+            "mapa" | "getctarank" => self.in_cluster(&words),
             "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence"
-            | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
-                self.control(i, &words)
-            }
-            "tcgen05" => self.refuse_all(i, "tensor memory and its products", |other| {
-                other.words.first() == i.words.first()
+            | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => self.control(&words),
+            "tcgen05" => self.refuse_all("tensor memory and its products", |other| {
+                other.words.first() == ptx.words.first()
             }),
-            "clusterlaunchcontrol" => self.refuse_all(i, "clusters of blocks", |other| {
-                other.words.first() == i.words.first()
+            "clusterlaunchcontrol" => self.refuse_all("clusters of blocks", |other| {
+                other.words.first() == ptx.words.first()
             }),
-            "mbarrier" => self.mbarrier(i, &words),
-            "wgmma" => self.wgmma(i, &words),
-            "tensormap" => self.tensor_map(i, &words),
-            "setmaxnreg" => self.set_registers(i, &words),
+            "mbarrier" => self.mbarrier(&words),
+            "wgmma" => self.wgmma(&words),
+            "tensormap" => self.tensor_map(&words),
+            "setmaxnreg" => self.set_registers(&words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
-            | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
+            | "stmatrix" | "movmatrix" | "elect" => self.warp(&words),
             "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
-                self.image(i, &words)
+                self.image(&words)
             }
-            _ => self.arithmetic(i, &words),
+            _ => self.arithmetic(&words),
         }
     }
+}
+
+/// Returns the number of a new register of a class.
+fn next(registers: &mut [u32; 3], class: Class) -> u32 {
+    let n = &mut registers[class as usize];
+    *n += 1;
+    *n - 1
 }
 
 /// Returns the class of the registers that values of a type live in.

@@ -9,79 +9,93 @@ use crate::parse::ast::*;
 use crate::program::Variable;
 use crate::regs::Class;
 
-impl Decoder<'_> {
+impl<'a> Decoder<'a> {
     /// Reads a name as a predicate register.
-    pub(super) fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
+    pub(super) fn predicate(&self, name: &str) -> Load<u32> {
         match self.scopes.get(name) {
             Some(Symbol::Register(Class::Pred, r, _)) => Ok(r),
-            _ => self.invalid(i.pos, format!("`{name}` is not a predicate register")),
+            _ => self.invalid(format!("`{name}` is not a predicate register")),
         }
     }
 
     /// Returns the n-th operand. Fails if there are fewer.
-    pub(super) fn operand<'i>(&self, i: &'i Instruction, n: usize) -> Load<&'i Operand> {
-        match i.operands.get(n) {
+    pub(super) fn operand(&self, n: usize) -> Load<&'a Operand> {
+        match self.ptx.operands.get(n) {
             Some(operand) => Ok(operand),
-            None => self.invalid(
-                i.pos,
-                format!("`{}` needs more than {n} operands", i.form()),
-            ),
+            None => self.invalid(format!(
+                "`{}` needs more than {n} operands",
+                self.ptx.form()
+            )),
         }
     }
 
     /// Fails if the instruction has another number of operands.
-    pub(super) fn expect_operands(
-        &self,
-        i: &Instruction,
-        n: std::ops::RangeInclusive<usize>,
-    ) -> Load<()> {
-        if n.contains(&i.operands.len()) {
+    pub(super) fn expect_operands(&self, n: std::ops::RangeInclusive<usize>) -> Load<()> {
+        if n.contains(&self.ptx.operands.len()) {
             return Ok(());
         }
-        self.invalid(
-            i.pos,
-            format!("`{}` has {} operands", i.form(), i.operands.len()),
-        )
+        self.invalid(format!(
+            "`{}` has {} operands",
+            self.ptx.form(),
+            self.ptx.operands.len()
+        ))
+    }
+
+    /// Reads the n-th operand as a register that the instruction writes.
+    pub(super) fn result(&self, n: usize, class: Class) -> Load<u32> {
+        self.destination(self.operand(n)?, class)
+    }
+
+    /// Reads the n-th operand as a value. `ty` says how a constant is written.
+    pub(super) fn source(&mut self, n: usize, class: Class, ty: Ty) -> Load<u32> {
+        self.value(self.operand(n)?, class, ty)
     }
 
     /// Reads an operand as a register that the instruction writes.
-    pub(super) fn destination(
-        &self,
-        i: &Instruction,
-        operand: &Operand,
-        class: Class,
-    ) -> Load<u32> {
+    pub(super) fn destination(&self, operand: &Operand, class: Class) -> Load<u32> {
         match operand {
             Operand::Name(name) if name == "_" => Ok(0),
             Operand::Name(name) => match self.scopes.get(name) {
                 Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
-                Some(Symbol::Register(..)) => self.invalid(
-                    i.pos,
-                    format!("the size of `{name}` is not that of `{}`", i.form()),
-                ),
-                _ => self.invalid(i.pos, format!("`{name}` is not a register")),
+                Some(Symbol::Register(..)) => self.invalid(format!(
+                    "the size of `{name}` is not that of `{}`",
+                    self.ptx.form()
+                )),
+                _ => self.invalid(format!("`{name}` is not a register")),
             },
-            _ => self.invalid(i.pos, "the destination is not a register"),
+            _ => self.invalid("the destination is not a register"),
         }
     }
 
-    /// Reads an operand as the two halves of a 128-bit register, lower first. A constant may be read, too.
-    pub(super) fn wide(
+    /// Reads operands as registers that the instruction writes, or as values.
+    pub(super) fn registers(
         &mut self,
-        i: &Instruction,
-        operand: &Operand,
+        operands: &[Operand],
+        (class, ty): (Class, Ty),
         write: bool,
-    ) -> Load<[u32; 2]> {
+    ) -> Load<Vec<u32>> {
+        let mut register = |operand| {
+            if write {
+                self.destination(operand, class)
+            } else {
+                self.value(operand, class, ty)
+            }
+        };
+        operands.iter().map(&mut register).collect()
+    }
+
+    /// Reads an operand as the two halves of a 128-bit register, lower first. A constant may be read, too.
+    pub(super) fn wide(&mut self, operand: &Operand, write: bool) -> Load<[u32; 2]> {
         match operand {
             Operand::Name(name) if write && name == "_" => Ok([0; 2]),
             Operand::Name(name) => match self.scopes.get(name) {
                 Some(Symbol::Wide(r)) => Ok([r, r + 1]),
-                _ => self.invalid(i.pos, format!("`{name}` is not a 128-bit register")),
+                _ => self.invalid(format!("`{name}` is not a 128-bit register")),
             },
             Operand::Number(Number::Int(v)) if !write => {
                 Ok([self.constant64(*v), self.constant64(0)])
             }
-            _ => self.invalid(i.pos, "the operand is not a 128-bit register"),
+            _ => self.invalid("the operand is not a 128-bit register"),
         }
     }
 
@@ -97,13 +111,7 @@ impl Decoder<'_> {
     }
 
     /// Reads an operand as a value. `ty` says how a constant is written.
-    pub(super) fn value(
-        &mut self,
-        i: &Instruction,
-        operand: &Operand,
-        class: Class,
-        ty: Ty,
-    ) -> Load<u32> {
+    pub(super) fn value(&mut self, operand: &Operand, class: Class, ty: Ty) -> Load<u32> {
         match operand {
             Operand::Number(n) => {
                 let bits = match (*n, ty) {
@@ -133,11 +141,11 @@ impl Decoder<'_> {
             }
             Operand::Name(name) => match self.scopes.get(name) {
                 Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
-                Some(Symbol::Register(..)) => self.invalid(
-                    i.pos,
-                    format!("the size of `{name}` is not that of `{}`", i.form()),
-                ),
-                Some(symbol) => self.symbol_address(i, name, symbol, 0, class),
+                Some(Symbol::Register(..)) => self.invalid(format!(
+                    "the size of `{name}` is not that of `{}`",
+                    self.ptx.form()
+                )),
+                Some(symbol) => self.symbol_address(name, symbol, 0, class),
                 // A predefined constant (PTX ISA 4.4).
                 None if name == "WARP_SZ" => match class {
                     Class::R64 => Ok(self.constant64(32)),
@@ -145,14 +153,14 @@ impl Decoder<'_> {
                 },
                 None => match scope::special(name) {
                     Some(s) => Ok(self.special(s, class)),
-                    None => self.invalid(i.pos, format!("`{name}` is not declared")),
+                    None => self.invalid(format!("`{name}` is not declared")),
                 },
             },
             Operand::Offset(name, offset) => match self.scopes.get(name) {
-                Some(symbol) => self.symbol_address(i, name, symbol, *offset, class),
-                None => self.invalid(i.pos, format!("`{name}` is not declared")),
+                Some(symbol) => self.symbol_address(name, symbol, *offset, class),
+                None => self.invalid(format!("`{name}` is not declared")),
             },
-            _ => self.invalid(i.pos, "the operand is not a value"),
+            _ => self.invalid("the operand is not a value"),
         }
     }
 
@@ -174,7 +182,6 @@ impl Decoder<'_> {
     /// Returns a register with the address of a symbol, plus an offset.
     pub(super) fn symbol_address(
         &mut self,
-        i: &Instruction,
         name: &str,
         symbol: Symbol,
         offset: i64,
@@ -188,23 +195,23 @@ impl Decoder<'_> {
                 None => return Ok(self.constant64(a.wrapping_add(offset as u64))),
             },
             Symbol::Shared(a) => {
-                let variable = self.shared.iter().find(|v| v.offset == a);
+                let variable = self.program.shared.iter().find(|v| v.offset == a);
                 let bytes = variable.map(|v| u64::from(v.bytes));
                 (AddressSpace::Shared, u64::from(a), bytes)
             }
             Symbol::Local(a, bytes) => (AddressSpace::Local, u64::from(a), Some(u64::from(bytes))),
             Symbol::Parameter(a) => {
-                let parameter = self.parameters.iter().find(|p| p.offset == a);
+                let parameter = self.program.parameters.iter().find(|p| p.offset == a);
                 let bytes = parameter.map(|p| u64::from(p.bytes));
                 (AddressSpace::Param, u64::from(a), bytes)
             }
             // The size of the program's static part is known when all is decoded, but kernels declare their shared
             // variables before they use them.
             Symbol::DynamicShared => {
-                let from = self.shared_bytes.next_multiple_of(128);
+                let from = self.program.shared_bytes.next_multiple_of(128);
                 (AddressSpace::Shared, u64::from(from), None)
             }
-            _ => return self.invalid(i.pos, "this symbol has no address"),
+            _ => return self.invalid("this symbol has no address"),
         };
         let address = from.wrapping_add(offset as u64);
         let variable = Variable {

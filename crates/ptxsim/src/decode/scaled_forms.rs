@@ -2,22 +2,10 @@
 //! ISA, "mma"). The combinations are those that ptxas 13.0.88 accepts.
 
 use super::{Decoder, Load};
-use crate::isa::mma::{self, Elem, Fragments, Mma, Narrow, Scale, Scaled, Scales, Shape};
+use crate::isa::mma::{self, Elem, Mma, Narrow, Scale, Scaled, Scales, Shape};
 use crate::isa::*;
 use crate::parse::ast::*;
 use crate::regs::Class;
-
-/// Returns the format that a word names.
-fn narrow(word: &str) -> Option<Narrow> {
-    Some(match word {
-        "e4m3" => Narrow::E4m3,
-        "e5m2" => Narrow::E5m2,
-        "e2m3" => Narrow::E2m3,
-        "e3m2" => Narrow::E3m2,
-        "e2m1" => Narrow::E2m1,
-        _ => return None,
-    })
-}
 
 /// Returns the bits of a container, and the format and the blocks of scales if there are any. Returns `None` for a
 /// combination that does not exist.
@@ -52,7 +40,7 @@ impl Decoder<'_> {
     /// Decodes a product, such as
     /// `mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 d, a, b, c,
     /// scales of A, {byte, thread}, scales of B, {byte, thread}`. The shape may come behind the kind.
-    pub(super) fn scaled_mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn scaled_mma(&mut self, words: &[&str]) -> Load<()> {
         let (mut kind, mut is_scaled, mut blocks, mut rest) = ("", false, None, Vec::new());
         for word in words {
             match *word {
@@ -78,38 +66,35 @@ impl Decoder<'_> {
             scale @ ..,
         ] = rest.as_slice()
         else {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         };
-        let shape = self.known(i, mma::shape(shape).filter(|s| (s.m, s.n) == (16, 8)))?;
-        let ab = [self.known(i, narrow(a))?, self.known(i, narrow(b))?];
+        let shape = self.known(mma::shape(shape).filter(|s| (s.m, s.n) == (16, 8)))?;
+        let ab = [self.known(Narrow::parse(a))?, self.known(Narrow::parse(b))?];
         let sum = match (*d, *c) {
             ("f32", "f32") => Elem::F32,
             ("f16", "f16") if !is_scaled => Elem::F16,
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         let found = kind_of(kind, blocks, shape, ab, scale.first().copied());
         let fits = |scales: &Option<_>| scales.is_some() == is_scaled && scale.len() <= 1;
         let Some((container, scales)) = found.filter(|(_, scales)| fits(scales)) else {
-            return self.unsupported(i, "this shape with these types and scales");
+            return self.unsupported("this shape with these types and scales");
         };
         let operands = if is_scaled { 8 } else { 4 };
-        self.expect_operands(i, operands..=operands)?;
-        let d = self.fragment(i, 0, sum, true)?;
-        let a = self.fragment(i, 1, Elem::U8, false)?;
-        let b = self.fragment(i, 2, Elem::U8, false)?;
-        let c = self.fragment(i, 3, sum, false)?;
+        self.expect_operands(operands..=operands)?;
         let of_sum = (4 / sum.per_register()) as usize;
         let of_a = (shape.k * container / 64) as usize;
-        if [d.len(), a.len(), b.len(), c.len()] != [of_sum, of_a, of_a / 2, of_sum] {
-            return self.invalid(i.pos, "a fragment has the wrong number of registers");
-        }
+        let registers = self.fragments(
+            [sum, Elem::U8, Elem::U8, sum],
+            [of_sum, of_a, of_a / 2, of_sum],
+        )?;
         let scales = match scales {
             None => None,
             Some((kind, blocks)) => Some(Scales {
                 kind,
                 blocks,
-                registers: [self.scale(i, 4)?, self.scale(i, 6)?],
-                selectors: [self.selector(i, 5)?, self.selector(i, 7)?],
+                registers: [self.scale(4)?, self.scale(6)?],
+                selectors: [self.selector(5)?, self.selector(7)?],
             }),
         };
         let product = Scaled {
@@ -117,33 +102,33 @@ impl Decoder<'_> {
             ab,
             container,
             sum,
-            registers: Fragments { d, a, b, c },
+            registers,
             scales,
         };
-        self.emit(Op::Mma(Box::new(Mma::Scaled(product))), [0; 6]);
+        self.emit(Op::Mma(Box::new(Mma::Scaled(product))));
         Ok(())
     }
 
     /// Reads an operand as a register, which may be in braces.
-    fn scale(&mut self, i: &Instruction, operand: usize) -> Load<u32> {
-        let registers = self.fragment(i, operand, Elem::U8, false)?;
+    fn scale(&mut self, operand: usize) -> Load<u32> {
+        let registers = self.fragment(operand, Elem::U8, false)?;
         match registers[..] {
             [register] => Ok(register),
-            _ => self.invalid(i.pos, "scales are in one register"),
+            _ => self.invalid("scales are in one register"),
         }
     }
 
     /// Reads an operand as a selector of scales, `{byte, thread}`.
-    fn selector(&mut self, i: &Instruction, operand: usize) -> Load<[u32; 2]> {
-        let Operand::Vector(both) = self.operand(i, operand)? else {
-            return self.invalid(i.pos, "a selector is a byte and a thread in braces");
+    fn selector(&mut self, operand: usize) -> Load<[u32; 2]> {
+        let Operand::Vector(both) = self.operand(operand)? else {
+            return self.invalid("a selector is a byte and a thread in braces");
         };
         let [byte, thread] = both.as_slice() else {
-            return self.invalid(i.pos, "a selector is a byte and a thread");
+            return self.invalid("a selector is a byte and a thread");
         };
         Ok([
-            self.value(i, byte, Class::R32, Ty::U16)?,
-            self.value(i, thread, Class::R32, Ty::U16)?,
+            self.value(byte, Class::R32, Ty::U16)?,
+            self.value(thread, Class::R32, Ty::U16)?,
         ])
     }
 }

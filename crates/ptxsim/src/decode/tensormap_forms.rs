@@ -9,16 +9,16 @@ use crate::tensor_map::{MAP_BYTES, MapField};
 
 impl Decoder<'_> {
     /// Decodes `tensormap.replace` and `tensormap.cp_fenceproxy`, which change a map and publish it.
-    pub(super) fn tensor_map(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn tensor_map(&mut self, words: &[&str]) -> Load<()> {
         match words {
             [_, "replace", "tile", field, rest @ .., "b1024", ty] => {
                 let space = match rest {
                     [] => AddressSpace::Generic,
                     ["global"] => AddressSpace::Global,
                     ["shared::cta"] => AddressSpace::Shared,
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 };
-                self.replace_field(i, field, space, ty)
+                self.replace_field(field, space, ty)
             }
             [
                 _,
@@ -31,63 +31,41 @@ impl Decoder<'_> {
                 "sync",
                 "aligned",
             ] => {
-                self.expect_operands(i, 3..=3)?;
-                self.whole_map(i, 2)?;
-                let (_, to, to_offset) =
-                    self.address(i, self.operand(i, 0)?, AddressSpace::Global)?;
-                let (_, from, from_offset) =
-                    self.address(i, self.operand(i, 1)?, AddressSpace::Shared)?;
-                let place = |address, offset| BulkPlace { address, offset };
+                self.expect_operands(3..=3)?;
+                self.whole_map(2)?;
+                let to = self.bulk_place(0, AddressSpace::Global)?;
+                let from = self.bulk_place(1, AddressSpace::Shared)?;
                 self.watch_shared(AddressSpace::Shared, 4);
-                let op = Op::PublishMap {
-                    to: place(to, to_offset),
-                    from: place(from, from_offset),
-                };
-                self.emit(op, [0; 6]);
+                self.emit(Op::PublishMap { to, from });
                 Ok(())
             }
-            _ => self.unsupported(i, ""),
+            _ => self.unsupported(""),
         }
     }
 
     /// Decodes a change of a field: `[map]`, number of the dimension, value; or `[map]`, value.
-    fn replace_field(
-        &mut self,
-        i: &Instruction,
-        field: &str,
-        space: AddressSpace,
-        ty: &str,
-    ) -> Load<()> {
-        let (field, by_dimension) = match field {
-            "global_address" => (MapField::Address, false),
-            "rank" => (MapField::Rank, false),
-            "box_dim" => (MapField::BoxExtent, true),
-            "global_dim" => (MapField::Extent, true),
-            "global_stride" => (MapField::Stride, true),
-            "element_stride" => (MapField::Step, true),
-            "swizzle_mode" => (MapField::Swizzle, false),
-            "fill_mode" => (MapField::Fill, false),
-            _ => return self.unsupported(i, ""),
-        };
+    fn replace_field(&mut self, field: &str, space: AddressSpace, ty: &str) -> Load<()> {
+        let field = self.known(MapField::parse(field))?;
+        let by_dimension = field.is_of_dimension();
         let class = match (field, ty) {
             (MapField::Address | MapField::Stride, "b64") => Class::R64,
             (MapField::Address | MapField::Stride, _) | (_, "b64") => {
-                return self.unsupported(i, "this type of the field");
+                return self.unsupported("this type of the field");
             }
             _ => Class::R32,
         };
         let operands = 2 + usize::from(by_dimension);
-        self.expect_operands(i, operands..=operands)?;
+        self.expect_operands(operands..=operands)?;
         let dimension = if by_dimension {
-            self.constant_operand(i, 1)?
+            self.immediate(1)? as usize
         } else {
             0
         };
         if field.bytes(dimension).is_none() {
-            return self.invalid(i.pos, format!("a tensor map has no dimension {dimension}"));
+            return self.invalid(format!("a tensor map has no dimension {dimension}"));
         }
-        let (space, address, offset) = self.address(i, self.operand(i, 0)?, space)?;
-        let value = self.value(i, self.operand(i, operands - 1)?, class, Ty::B32)?;
+        let (space, address, offset) = self.address(0, space)?;
+        let value = self.source(operands - 1, class, Ty::B32)?;
         self.watch_shared(space, 4);
         let replace = ReplaceField {
             field,
@@ -96,41 +74,30 @@ impl Decoder<'_> {
             place: BulkPlace { address, offset },
             value: (class, value),
         };
-        self.emit(Op::ReplaceField(Box::new(replace)), [0; 6]);
+        self.emit(Op::ReplaceField(Box::new(replace)));
         Ok(())
     }
 
     /// Decodes `fence.proxy.tensormap::generic.acquire.gpu [map], 128`, and the fence that releases, which has no
     /// effect here.
-    pub(super) fn map_fence(&mut self, i: &Instruction, way: &str) -> Load<()> {
+    pub(super) fn map_fence(&mut self, way: &str) -> Load<()> {
         if way == "release" {
-            self.expect_operands(i, 0..=0)?;
-            self.emit(Op::Nop, [0; 6]);
+            self.expect_operands(0..=0)?;
+            self.emit(Op::Nop);
             return Ok(());
         }
-        self.expect_operands(i, 2..=2)?;
-        self.whole_map(i, 1)?;
-        let (_, address, offset) = self.address(i, self.operand(i, 0)?, AddressSpace::Generic)?;
-        self.emit(Op::AcquireMap(BulkPlace { address, offset }), [0; 6]);
+        self.expect_operands(2..=2)?;
+        self.whole_map(1)?;
+        let map = self.bulk_place(0, AddressSpace::Generic)?;
+        self.emit(Op::AcquireMap(map));
         Ok(())
     }
 
     /// Checks that an operand is the size of a map.
-    fn whole_map(&self, i: &Instruction, operand: usize) -> Load<()> {
-        match self.constant_operand(i, operand)? {
-            n if n == MAP_BYTES => Ok(()),
-            n => self.invalid(
-                i.pos,
-                format!("a tensor map has {MAP_BYTES} bytes, not {n}"),
-            ),
-        }
-    }
-
-    /// Reads an operand as an integer constant.
-    fn constant_operand(&self, i: &Instruction, operand: usize) -> Load<usize> {
-        match self.operand(i, operand)? {
-            Operand::Number(Number::Int(n)) => Ok(usize::try_from(*n).unwrap_or(usize::MAX)),
-            _ => self.invalid(i.pos, format!("operand {operand} is not a constant")),
+    fn whole_map(&self, operand: usize) -> Load<()> {
+        match self.immediate(operand)? {
+            n if n == MAP_BYTES as u64 => Ok(()),
+            n => self.invalid(format!("a tensor map has {MAP_BYTES} bytes, not {n}")),
         }
     }
 }

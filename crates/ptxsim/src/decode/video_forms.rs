@@ -58,62 +58,61 @@ impl SelectedPart {
 
 impl Decoder<'_> {
     /// Decodes `vadd.d.a.b.add d, a.b0, b.h1, c` and `vset.a.b.lt d.b2, a, b, c`.
-    pub(super) fn video(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn video(&mut self, words: &[&str]) -> Load<()> {
         let (types, rest) = match words {
             ["vset", a, b, rest @ ..] => ([&"u32", a, b], rest),
             [_, d, a, b, rest @ ..] => ([d, a, b], rest),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
         let ty = |word: &&str| Ty::parse(word).filter(|ty| matches!(ty, Ty::U32 | Ty::S32));
         let [Some(d_type), Some(a_type), Some(b_type)] = types.map(ty) else {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         };
         let (relation, adds) = match (words[0], rest) {
             ("vset", [relation]) => (Some(*relation), false),
             ("vset", [relation, "add"]) => (Some(*relation), true),
-            ("vset", _) => return self.unsupported(i, ""),
+            ("vset", _) => return self.unsupported(""),
             (_, []) => (None, false),
             (_, ["add"]) => (None, true),
-            _ => return self.unsupported(i, ""),
+            _ => return self.unsupported(""),
         };
-        let to = SelectedPart::new(self.operand(i, 0)?);
+        let to = SelectedPart::new(self.operand(0)?);
         let merges = to.bits < 32;
         if merges && (adds || words[0] == "vabsdiff") {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
         let operands = 3 + usize::from(merges || adds);
-        self.expect_operands(i, operands..=operands)?;
-        let d = self.destination(i, &to.register, Class::R32)?;
-        let a = self.part(i, &SelectedPart::new(self.operand(i, 1)?), a_type)?;
-        let b = self.part(i, &SelectedPart::new(self.operand(i, 2)?), b_type)?;
+        self.expect_operands(operands..=operands)?;
+        let d = self.destination(&to.register, Class::R32)?;
+        let a = self.part(&SelectedPart::new(self.operand(1)?), a_type)?;
+        let b = self.part(&SelectedPart::new(self.operand(2)?), b_type)?;
         let integer = |name: &str| int_ops::lookup(&[name], Ty::S64);
         let result = self.register(Class::R64);
         match relation {
             Some(relation) => {
-                let op = self.known(i, cmp_ops::lookup(relation, Ty::S64, false))?;
+                let op = self.known(cmp_ops::lookup(relation, Ty::S64, false))?;
                 let (one, zero) = (self.constant64(1), self.constant64(0));
-                let holds = self.register(Class::Pred);
-                self.alu(op, &[holds, a, b]);
+                let holds = self.computed(op, &[a, b]);
                 self.alu(op3::<int_ops::w64::Selp>(), &[result, one, zero, holds]);
             }
             None if words[0] == "vabsdiff" => {
                 self.alu(op2::<int_ops::w64::Sub>(), &[result, a, b]);
-                let op = self.known(i, integer("abs"))?;
+                let op = self.known(integer("abs"))?;
                 self.alu(op, &[result, result]);
             }
             None => {
-                let op = self.known(i, integer(&words[0][1..]))?;
+                let op = self.known(integer(&words[0][1..]))?;
                 self.alu(op, &[result, a, b]);
             }
         }
         if adds {
-            let c = self.part(i, &SelectedPart::new(self.operand(i, 3)?), d_type)?;
+            let c = self.part(&SelectedPart::new(self.operand(3)?), d_type)?;
             self.alu(op2::<int_ops::w64::Add>(), &[result, result, c]);
         }
         let low = if merges { self.register(Class::R32) } else { d };
         self.alu(op1::<int_ops::LowWord>(), &[low, result]);
         if merges {
-            let c = self.value(i, self.operand(i, 3)?, Class::R32, d_type)?;
+            let c = self.source(3, Class::R32, d_type)?;
             let (first, bits) = (self.constant32(to.first_bit), self.constant32(to.bits));
             self.alu(rare4::<int_ops::w32::Bfi>(), &[d, low, c, first, bits]);
         }
@@ -121,8 +120,8 @@ impl Decoder<'_> {
     }
 
     /// Extends the part of a source to 64 bits.
-    fn part(&mut self, i: &Instruction, part: &SelectedPart, whole: Ty) -> Load<u32> {
-        let register = self.value(i, &part.register, Class::R32, whole)?;
+    fn part(&mut self, part: &SelectedPart, whole: Ty) -> Load<u32> {
+        let register = self.value(&part.register, Class::R32, whole)?;
         let (low, by) = (self.register(Class::R32), self.constant32(part.first_bit));
         self.alu(op2::<int_ops::w32::ShrU>(), &[low, register, by]);
         Ok(self.widen_integer(part.ty(whole), low))

@@ -7,130 +7,102 @@ use crate::regs::Class;
 
 impl Decoder<'_> {
     /// Decodes an instruction that lanes of a warp execute together, by its first word.
-    pub(super) fn warp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    pub(super) fn warp(&mut self, words: &[&str]) -> Load<()> {
         match words[0] {
             // ptxas takes the words in either order, and CUB writes the other one.
             "vote" => match *words {
-                [vote, mode, "sync", ty] => self.exchange(i, &[vote, "sync", mode, ty]),
-                _ => self.exchange(i, words),
+                [vote, mode, "sync", ty] => self.exchange(&[vote, "sync", mode, ty]),
+                _ => self.exchange(words),
             },
-            "shfl" | "match" | "redux" | "activemask" => self.exchange(i, words),
-            "elect" => self.elect(i, words),
-            "wmma" => self.wmma(i, words),
-            "mma" => self.mma(i, words),
-            "ldmatrix" | "stmatrix" => self.matrix(i, words),
-            "movmatrix" => self.movmatrix(i, words),
-            _ => self.unsupported(i, ""),
+            "shfl" | "match" | "redux" | "activemask" => self.exchange(words),
+            "elect" => self.elect(words),
+            "wmma" => self.wmma(words),
+            "mma" => self.mma(words),
+            "ldmatrix" | "stmatrix" => self.matrix(words),
+            "movmatrix" => self.movmatrix(words),
+            _ => self.unsupported(""),
         }
     }
 
     /// Decodes `elect.sync d|p, members` (PTX ISA 9.7.13.14). Which member is elected is left open, but it is always
     /// the same one; here it is the first.
-    fn elect(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn elect(&mut self, words: &[&str]) -> Load<()> {
         if words != ["elect", "sync"] {
-            return self.unsupported(i, "");
+            return self.unsupported("");
         }
-        self.expect_operands(i, 2..=2)?;
-        let Operand::Pair(d, p) = self.operand(i, 0)? else {
-            return self.invalid(i.pos, "`elect.sync` gives a lane and a predicate");
+        self.expect_operands(2..=2)?;
+        let Operand::Pair(d, p) = self.operand(0)? else {
+            return self.invalid("`elect.sync` gives a lane and a predicate");
         };
-        let d = self.destination(i, &Operand::Name(d.clone()), Class::R32)?;
-        let p = self.predicate(p, i)?;
-        let members = self.value(i, self.operand(i, 1)?, Class::R32, Ty::B32)?;
-        self.emit(Op::Exchange(Exchange::Elect), [d, 0, 0, 0, members, p]);
+        let d = self.destination(&Operand::Name(d.clone()), Class::R32)?;
+        let p = self.predicate(p)?;
+        let members = self.source(1, Class::R32, Ty::B32)?;
+        self.emit_with(Op::Exchange(Exchange::Elect), [d, 0, 0, 0, members, p]);
         Ok(())
     }
 
     /// Decodes a shuffle, a vote, a match, a reduction, or `activemask`.
-    fn exchange(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+    fn exchange(&mut self, words: &[&str]) -> Load<()> {
         if words == ["activemask", "b32"] {
-            let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
-            self.emit(Op::ActiveMask, [d, 0, 0, 0, 0, 0]);
+            let d = self.result(0, Class::R32)?;
+            self.emit_with(Op::ActiveMask, [d, 0, 0, 0, 0, 0]);
             return Ok(());
         }
         // The forms without .sync are gone since sm_70.
         if words.get(1) != Some(&"sync") && words.get(2) != Some(&"sync") {
-            return self.unsupported(i, "forms without .sync");
+            return self.unsupported("forms without .sync");
         }
-        let (d, p) = match self.operand(i, 0)? {
-            Operand::Pair(d, p) => (Operand::Name(d.clone()), Some(self.predicate(p, i)?)),
+        let (d, p) = match self.operand(0)? {
+            Operand::Pair(d, p) => (Operand::Name(d.clone()), Some(self.predicate(p)?)),
             other => (other.clone(), None),
         };
-        let members = self.value(
-            i,
-            self.operand(i, i.operands.len().saturating_sub(1))?,
+        let members = self.source(
+            self.ptx.operands.len().saturating_sub(1),
             Class::R32,
             Ty::B32,
         )?;
-        let source = self.operand(i, 1)?.clone();
-        match words {
+        let source = self.operand(1)?.clone();
+        let predicate = p.is_some();
+        let (exchange, result, (class, ty)) = match words {
             ["shfl", "sync", mode, "b32"] => {
-                self.expect_operands(i, 5..=5)?;
-                let mode = match *mode {
-                    "up" => ShflMode::Up,
-                    "down" => ShflMode::Down,
-                    "bfly" => ShflMode::Bfly,
-                    "idx" => ShflMode::Idx,
-                    _ => return self.unsupported(i, ""),
-                };
-                let d = self.destination(i, &d, Class::R32)?;
-                let a = self.value(i, &source, Class::R32, Ty::B32)?;
-                let b = self.value(i, self.operand(i, 2)?, Class::R32, Ty::B32)?;
-                let c = self.value(i, self.operand(i, 3)?, Class::R32, Ty::B32)?;
-                self.emit(
-                    Op::Exchange(Exchange::Shfl {
-                        mode,
-                        predicate: p.is_some(),
-                    }),
-                    [d, a, b, c, members, p.unwrap_or(0)],
-                );
+                self.expect_operands(5..=5)?;
+                let mode = self.known(ShflMode::parse(mode))?;
+                let exchange = Exchange::Shfl { mode, predicate };
+                (exchange, Class::R32, (Class::R32, Ty::B32))
             }
             ["vote", "sync", mode, ty] => {
-                self.expect_operands(i, 3..=3)?;
-                let (mode, class) = match (*mode, *ty) {
+                let (mode, result) = match (*mode, *ty) {
                     ("all", "pred") => (VoteMode::All, Class::Pred),
                     ("any", "pred") => (VoteMode::Any, Class::Pred),
                     ("uni", "pred") => (VoteMode::Uni, Class::Pred),
                     ("ballot", "b32") => (VoteMode::Ballot, Class::R32),
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 };
-                let d = self.destination(i, &d, class)?;
-                let (a, negated) = match &source {
-                    Operand::Not(n) => (self.predicate(n, i)?, true),
-                    other => (self.value(i, other, Class::Pred, Ty::Pred)?, false),
-                };
-                let op = Op::Exchange(Exchange::Vote { mode, negated });
-                self.emit(op, [d, a, 0, 0, members, 0]);
+                let negated = matches!(source, Operand::Not(_));
+                let exchange = Exchange::Vote { mode, negated };
+                (exchange, result, (Class::Pred, Ty::Pred))
             }
             ["match", mode @ ("any" | "all"), "sync", ty] => {
-                self.expect_operands(i, 3..=3)?;
-                let wide = *ty == "b64";
-                let d = self.destination(i, &d, Class::R32)?;
-                let class = if wide { Class::R64 } else { Class::R32 };
-                let a = self.value(i, &source, class, Ty::B32)?;
-                let op = Op::Exchange(Exchange::Match {
-                    all: *mode == "all",
+                let (all, wide) = (*mode == "all", *ty == "b64");
+                let exchange = Exchange::Match {
+                    all,
                     wide,
-                    predicate: p.is_some(),
-                });
-                self.emit(op, [d, a, 0, 0, members, p.unwrap_or(0)]);
+                    predicate,
+                };
+                let class = if wide { Class::R64 } else { Class::R32 };
+                (exchange, Class::R32, (class, Ty::B32))
             }
             ["redux", "sync", op @ ("min" | "max"), dress @ .., "f32"]
                 if matches!(dress, [] | ["abs"] | ["NaN"] | ["abs", "NaN"]) =>
             {
-                self.expect_operands(i, 3..=3)?;
                 let op = ReduxOp::Floats(ReduxFloats {
                     smallest: *op == "min",
                     absolute: dress.contains(&"abs"),
                     keeps_nan: dress.contains(&"NaN"),
                 });
-                let d = self.destination(i, &d, Class::R32)?;
-                let a = self.value(i, &source, Class::R32, Ty::F32)?;
-                let op = Op::Exchange(Exchange::Redux(op));
-                self.emit(op, [d, a, 0, 0, members, 0]);
+                (Exchange::Redux(op), Class::R32, (Class::R32, Ty::F32))
             }
             ["redux", "sync", name, ty] => {
-                self.expect_operands(i, 3..=3)?;
                 let op = match (*name, *ty) {
                     ("add", "u32" | "s32") => ReduxOp::Add,
                     ("min", "u32") => ReduxOp::MinU,
@@ -140,15 +112,28 @@ impl Decoder<'_> {
                     ("and", "b32") => ReduxOp::And,
                     ("or", "b32") => ReduxOp::Or,
                     ("xor", "b32") => ReduxOp::Xor,
-                    _ => return self.unsupported(i, ""),
+                    _ => return self.unsupported(""),
                 };
-                let d = self.destination(i, &d, Class::R32)?;
-                let a = self.value(i, &source, Class::R32, Ty::B32)?;
-                let op = Op::Exchange(Exchange::Redux(op));
-                self.emit(op, [d, a, 0, 0, members, 0]);
+                (Exchange::Redux(op), Class::R32, (Class::R32, Ty::B32))
             }
-            _ => return self.unsupported(i, ""),
-        }
+            _ => return self.unsupported(""),
+        };
+        let d = self.destination(&d, result)?;
+        let a = match (&source, class) {
+            (Operand::Not(name), Class::Pred) => self.predicate(name)?,
+            (source, _) => self.value(source, class, ty)?,
+        };
+        let [b, c] = if matches!(exchange, Exchange::Shfl { .. }) {
+            [
+                self.source(2, Class::R32, Ty::B32)?,
+                self.source(3, Class::R32, Ty::B32)?,
+            ]
+        } else {
+            self.expect_operands(3..=3)?;
+            [0; 2]
+        };
+        let o = [d, a, b, c, members, p.unwrap_or(0)];
+        self.emit_with(Op::Exchange(exchange), o);
         Ok(())
     }
 }

@@ -23,6 +23,14 @@ struct Value {
 
 const NOTHING: u32 = 0;
 
+impl Value {
+    /// Returns the value with a constant added to it.
+    fn plus(self, constant: i64) -> Self {
+        let plus = self.plus.wrapping_add(constant);
+        Self { plus, ..self }
+    }
+}
+
 /// The widest access, in bytes: it cannot be joined with another.
 const WIDEST: i64 = 16;
 
@@ -32,8 +40,8 @@ struct Values<'a> {
     /// For each register that is written, whether several instructions write it.
     rewritten: HashMap<Register, bool>,
     now: HashMap<Register, Value>,
-    /// The symbols of results. An operation gives the same result for the same values.
-    known: HashMap<(&'a str, Vec<Value>), u32>,
+    /// The results of operations. An operation gives the same result for the same values.
+    known: HashMap<(&'a str, Vec<Value>), Value>,
     symbols: u32,
 }
 
@@ -63,25 +71,22 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn fresh(&mut self) -> u32 {
+    /// Returns a value that is like no other.
+    fn unknown(&mut self) -> Value {
         self.symbols += 1;
-        self.symbols
+        let symbol = self.symbols;
+        Value { symbol, plus: 0 }
     }
 
     fn get(&mut self, register: Register) -> Value {
         if let Some(&plus) = self.constants.get(&register) {
-            return Value {
-                symbol: NOTHING,
-                plus,
-            };
+            let symbol = NOTHING;
+            return Value { symbol, plus };
         }
         if let Some(value) = self.now.get(&register) {
             return *value;
         }
-        let value = Value {
-            symbol: self.fresh(),
-            plus: 0,
-        };
+        let value = self.unknown();
         self.now.insert(register, value);
         value
     }
@@ -114,35 +119,26 @@ impl<'a> Values<'a> {
             .is_some_and(|ty| matches!(ty, "s32" | "u32" | "s64" | "u64" | "b32" | "b64"));
         let value = match (words.next(), from.as_slice()) {
             (Some("mov"), [a]) if whole => *a,
-            (Some("add"), [a, b]) if whole && integer && a.symbol == NOTHING => Value {
-                symbol: b.symbol,
-                plus: b.plus.wrapping_add(a.plus),
-            },
+            (Some("add"), [a, b]) if whole && integer && a.symbol == NOTHING => b.plus(a.plus),
             // A compiler adds with `or` where it knows the bits to be free.
-            (Some("add" | "or"), [a, b]) if whole && integer && b.symbol == NOTHING => Value {
-                symbol: a.symbol,
-                plus: a.plus.wrapping_add(b.plus),
-            },
-            (Some("sub"), [a, b]) if whole && integer && b.symbol == NOTHING => Value {
-                symbol: a.symbol,
-                plus: a.plus.wrapping_sub(b.plus),
-            },
+            (Some("add" | "or"), [a, b]) if whole && integer && b.symbol == NOTHING => {
+                a.plus(b.plus)
+            }
+            (Some("sub"), [a, b]) if whole && integer && b.symbol == NOTHING => {
+                a.plus(b.plus.wrapping_neg())
+            }
             _ if whole => {
                 let key = (form, from);
-                let symbol = match self.known.get(&key) {
-                    Some(symbol) => *symbol,
+                match self.known.get(&key) {
+                    Some(value) => *value,
                     None => {
-                        let symbol = self.fresh();
-                        self.known.insert(key, symbol);
-                        symbol
+                        let value = self.unknown();
+                        self.known.insert(key, value);
+                        value
                     }
-                };
-                Value { symbol, plus: 0 }
+                }
             }
-            _ => Value {
-                symbol: self.fresh(),
-                plus: 0,
-            },
+            _ => self.unknown(),
         };
         self.now.insert(to, value);
     }

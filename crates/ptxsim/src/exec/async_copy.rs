@@ -28,18 +28,15 @@ impl Machine<'_> {
         let target = addresses(&w.regs, to.address, to.offset);
         let source = addresses(&w.regs, from.address, from.offset);
         let sizes = w.regs.r32[size as usize].0;
-        let write = LaneAccess {
-            counting: Counting::Lanes,
-            ..LaneAccess::new(s, &target, bytes, Direction::Write)
-        };
-        self.aligned(b, w, s, (AddressSpace::Shared, &target), bytes)?;
-        self.in_window(b, w, &write, b.shared.len(), AddressSpace::Shared)?;
+        let write = LaneAccess::new(s, &target, bytes, Direction::Write).counted(Counting::Lanes);
+        self.aligned(s, (AddressSpace::Shared, &target), bytes)?;
+        self.in_window(&write, b.shared.len(), AddressSpace::Shared)?;
         let reading = lanes(s.mask).filter(|l| sizes[*l] != 0);
         let reading = reading.fold(0, |all, l| all | 1 << l);
         let read = LaneAccess::new(Site { mask: reading, ..s }, &source, bytes, Direction::Read);
         self.count_shared(&write);
         if reading != 0 {
-            self.aligned(b, w, read.site, (AddressSpace::Global, &source), bytes)?;
+            self.aligned(read.site, (AddressSpace::Global, &source), bytes)?;
             self.count_global(&read);
             let whole = lanes(reading).all(|l| sizes[l] == bytes)
                 && (bytes < 16 || whole_sectors(&target, &source, reading));
@@ -61,11 +58,10 @@ impl Machine<'_> {
             let (i, at, mask) = match together.take() {
                 Some((i, at)) => (i, at, rest),
                 None if wanted > bytes => {
-                    return self.fault(
-                        FaultKind::Undefined,
-                        At::lane(b, w, s.pc, lane as u32).address(source[lane]),
-                        &format!("cp.async of {wanted} of {bytes} bytes"),
-                    );
+                    let what = format!("cp.async of {wanted} of {bytes} bytes");
+                    return s
+                        .only(lane)
+                        .refuse_at(FaultKind::Undefined, source[lane], what);
                 }
                 None if wanted == 0 => {
                     rest &= rest - 1;
@@ -76,7 +72,7 @@ impl Machine<'_> {
                         bytes: wanted,
                         ..read
                     };
-                    let (i, at) = self.locate(b, w, &read, lane)?;
+                    let (i, at) = self.locate(&read, lane)?;
                     (i, [at as u64; LANES], 1 << lane)
                 }
             };
@@ -106,8 +102,8 @@ impl Machine<'_> {
         };
         let seen = self.observe_shared::<CHECKS>(b, w, None, &write);
         for l in lanes(s.mask) {
-            b.in_flight.begin(target[l] as u32, bytes, s.pc);
-            w.copies.add(CopyOp {
+            b.under_way.begin_write(target[l] as u32, bytes, s.pc);
+            let copy = CopyOp {
                 lane: l as u32,
                 undefined: undefined[l],
                 seen,
@@ -115,7 +111,8 @@ impl Machine<'_> {
                 bytes,
                 data: std::array::from_fn(|n| data[l][n]),
                 instruction: s.pc,
-            });
+            };
+            w.copies.add(l as u32, copy);
         }
         Ok(())
     }
@@ -133,22 +130,12 @@ impl Machine<'_> {
     }
 }
 
-/// Something that one lane asked for.
-pub trait OfLane {
-    fn lane(&self) -> u32;
-}
-
-impl OfLane for CopyOp {
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-}
-
 /// Copies that lanes have under way and wait for by groups.
 pub struct Groups<T> {
-    open: Vec<T>,
+    /// The lane of each, and what it asked for.
+    open: Vec<(u32, T)>,
     /// Committed, oldest first: the lanes that committed, and what they had open.
-    committed: VecDeque<(u32, Vec<T>)>,
+    committed: VecDeque<(u32, Vec<(u32, T)>)>,
 }
 
 impl<T> Default for Groups<T> {
@@ -160,13 +147,13 @@ impl<T> Default for Groups<T> {
     }
 }
 
-impl<T: OfLane> Groups<T> {
-    pub fn add(&mut self, one: T) {
-        self.open.push(one);
+impl<T> Groups<T> {
+    pub fn add(&mut self, lane: u32, one: T) {
+        self.open.push((lane, one));
     }
 
-    fn take_of(all: &mut Vec<T>, mask: u32) -> Vec<T> {
-        let (mine, rest) = all.drain(..).partition(|c| mask >> c.lane() & 1 == 1);
+    fn take_of(all: &mut Vec<(u32, T)>, mask: u32) -> Vec<(u32, T)> {
+        let (mine, rest) = all.drain(..).partition(|(lane, _)| mask >> lane & 1 == 1);
         *all = rest;
         mine
     }
@@ -191,7 +178,8 @@ impl<T: OfLane> Groups<T> {
         }
         self.committed
             .retain(|(lanes, group)| *lanes != 0 || !group.is_empty());
-        taken.into_iter().rev().flatten().collect()
+        let taken = taken.into_iter().rev().flatten();
+        taken.map(|(_, one)| one).collect()
     }
 
     /// All that lanes have under way, oldest first.
@@ -199,7 +187,8 @@ impl<T: OfLane> Groups<T> {
         let mut all = Vec::new();
         let groups = self.committed.iter_mut().map(|(_, group)| group);
         for group in groups.chain([&mut self.open]) {
-            all.extend(Self::take_of(group, mask));
+            let mine = Self::take_of(group, mask).into_iter();
+            all.extend(mine.map(|(_, one)| one));
         }
         all
     }
@@ -214,7 +203,7 @@ impl BlockState {
         if let Some(missing) = copy.undefined {
             self.shared.leave(at, missing);
         }
-        self.in_flight.end(copy.to, copy.bytes);
+        self.under_way.end_write(copy.to, copy.bytes);
     }
 
     /// The operand of a reduction arrives.
@@ -234,11 +223,7 @@ impl BlockState {
         self.place_copy(copy);
         if let Some(shadow) = &mut self.shadow {
             // It arrives now, in the copying thread's name. Races were reported at the start.
-            let who = Who {
-                warp,
-                lane: copy.lane,
-                instruction: copy.instruction,
-            };
+            let who = Who::new(warp, copy.lane, copy.instruction);
             shadow.note_write(copy.to, copy.bytes, who);
         }
     }

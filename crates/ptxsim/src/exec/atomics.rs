@@ -2,6 +2,7 @@
 //! every run.
 
 use super::access::transfer::word;
+use super::float_ops::flush;
 use super::half_ops::{MaxB, MaxH, MinB, MinH};
 use crate::alu::Fn2;
 use crate::isa::*;
@@ -51,13 +52,7 @@ fn combine_in_global(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     if op != AtomOp::AddF32 {
         return combine(op, bytes, old, b);
     }
-    let flush = |x: u64| {
-        if x & 0x7f80_0000 == 0 {
-            x & 0x8000_0000
-        } else {
-            x
-        }
-    };
+    let flush = |x: u64| u64::from(flush(x as u32));
     flush(combine(AtomOp::AddF32, 4, flush(old), flush(b)))
 }
 

@@ -1,5 +1,6 @@
 //! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
 
+use super::access::address::Site;
 use super::divergence::Current;
 use super::mbarrier::has_turned;
 use super::state::*;
@@ -95,14 +96,14 @@ impl Machine<'_> {
         if !self.arrives(b, w, now, mask, aligned)? {
             return Ok(Next::Reschedule);
         }
-        let first = now.mask.trailing_zeros();
-        let id = w.regs.r32[o[1] as usize].0[first as usize];
-        let count = w.regs.r32[o[2] as usize].0[first as usize];
+        let first = now.mask.trailing_zeros() as usize;
+        let id = w.regs.r32[o[1] as usize].0[first];
+        let count = w.regs.r32[o[2] as usize].0[first];
         if id >= 16 || !count.is_multiple_of(32) || count > 1024 {
             let what = format!(
                 "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
             );
-            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
+            return Site::new(now.pc, first).refuse(FaultKind::Undefined, what);
         }
         let predicate = w.regs.pred[o[3] as usize];
         let is_red = matches!(
@@ -116,7 +117,7 @@ impl Machine<'_> {
                 "threads wait at barrier {id} with two counts: {count} and {}",
                 bar.expected
             );
-            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
+            return Site::new(now.pc, first).refuse(FaultKind::Undefined, what);
         }
         bar.expected = count;
         bar.instruction = now.pc;
@@ -211,7 +212,7 @@ impl Machine<'_> {
                 _ if !self.has_ended(b, w.index, g.wait()) => continue,
                 Wait::Cluster { .. } => {
                     self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
-                    w.arrived.lanes &= !g.mask();
+                    w.arrived.pass(g.mask());
                     g.pass();
                     continue;
                 }

@@ -14,7 +14,7 @@
 use super::access::address::{Addresses, Site, addresses};
 use super::access::transfer::word;
 use super::access::{LaneAccess, Observed, Target};
-use super::async_copy::{Groups, OfLane};
+use super::async_copy::Groups;
 use super::atomics::combine;
 use super::mbarrier::Delivery;
 use super::observe::cost::Passes;
@@ -77,18 +77,6 @@ struct PieceWrite {
     undefined: Option<Missing>,
 }
 
-impl OfLane for BulkRead {
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-}
-
-impl OfLane for BulkWrite {
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-}
-
 impl BulkRead {
     /// Somebody of a lane and an instruction begins to read so many bytes.
     pub fn begin(
@@ -96,7 +84,7 @@ impl BulkRead {
         (lane, instruction): (u32, u32),
         (from, bytes): (u32, u32),
     ) -> BulkRead {
-        b.being_read.begin(from, bytes, instruction);
+        b.under_way.begin_read(from, bytes, instruction);
         BulkRead {
             lane,
             instruction,
@@ -106,14 +94,10 @@ impl BulkRead {
     }
 
     pub fn end(self, b: &mut BlockState, warp: u32) {
-        b.being_read.end(self.from, self.bytes);
+        b.under_way.end_read(self.from, self.bytes);
         if let Some(shadow) = &mut b.shadow {
             // It may have been read as late as now. Races were reported when it began.
-            let who = Who {
-                warp,
-                lane: self.lane,
-                instruction: self.instruction,
-            };
+            let who = Who::new(warp, self.lane, self.instruction);
             let place = (self.from, self.bytes);
             shadow.access::<false>(place, who, Strength::Weak, 1 << who.lane, |_| true);
         }
@@ -174,10 +158,7 @@ impl Stretch {
                 None => {}
             }
         }
-        Passes {
-            taken,
-            ideal: taken,
-        }
+        Passes::ideal(taken)
     }
 }
 
@@ -218,18 +199,17 @@ impl Machine<'_> {
             BulkGlobal::Line(_) | BulkGlobal::Shared(_) => PIECE,
             BulkGlobal::Box { .. } => BOX_ALIGN,
         };
-        self.aligned(b, w, s, (AddressSpace::Shared, &to), align)?;
+        self.aligned(s, (AddressSpace::Shared, &to), align)?;
         let barriers = copy.barrier.as_ref();
         // An H200 did so (2026-11-28, driver 580.159.04). A cluster of one block is enough for it.
         if copy.reduction.is_some() && barriers.is_some() && !self.job.explicit_cluster {
             let what = "cp.reduce.async.bulk to shared memory in a launch without a cluster dimension, which is an illegal \
                         instruction on a GPU: launch it with one, which may be 1";
-            let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-            return self.fault(FaultKind::Undefined, at, what);
+            return s.refuse(FaultKind::Undefined, what);
         }
         let barriers = barriers.map(|at| addresses(&w.regs, at.address, at.offset));
         if let Some(barriers) = barriers.as_ref().filter(|_| self.cluster.is_at_work()) {
-            self.same_block(b, w, s, &to, barriers)?;
+            self.same_block(b, s, &to, barriers)?;
         }
         // Where it lies in whichever block: all have as much shared memory.
         let shared = if self.cluster.is_at_work() {
@@ -253,7 +233,7 @@ impl Machine<'_> {
                 // As of stores of one value, one is enough. But each lane has a copy to wait for.
                 let what = (shared[lane] as u32, bytes);
                 let read = BulkRead::begin(b, (lane as u32, s.pc), what);
-                w.bulk.reads.add(read);
+                w.bulk.reads.add(lane as u32, read);
                 continue;
             }
             let stretch = match &copy.global {
@@ -270,7 +250,7 @@ impl Machine<'_> {
                 }
             };
             let Some(stretch) = stretch else { continue };
-            let reduction = self.reduction_of(b, w, copy, &stretch, s)?;
+            let reduction = self.reduction_of(copy, &stretch, s)?;
             let Some(barriers) = &barriers else {
                 self.add_global(s, stretch.bytes, stretch.passes(false));
                 if reduction.is_none() {
@@ -300,8 +280,6 @@ impl Machine<'_> {
     /// The operation of a copy, and the bytes of an element.
     fn reduction_of(
         &self,
-        b: &BlockState,
-        w: &Warp,
         copy: &BulkCopy,
         stretch: &Stretch,
         s: Site,
@@ -317,14 +295,12 @@ impl Machine<'_> {
             return Ok(Some((*op, element.bytes() as u32)));
         }
         let what = "cp.reduce.async.bulk.tensor by an operation that elements of this tensor map do not have";
-        let at = At::lane(b, w, s.pc, stretch.lane as u32);
-        self.fault(FaultKind::Undefined, at, what)
+        s.refuse(FaultKind::Undefined, what)
     }
 
     /// Nothing is fetched, but sizes, places and tensor maps have to be what a copy takes.
     pub fn bulk_prefetch(
         &mut self,
-        b: &BlockState,
         w: &Warp,
         prefetch: &BulkPrefetch,
         size: u32,
@@ -335,12 +311,12 @@ impl Machine<'_> {
             match &prefetch.0 {
                 BulkGlobal::Line(place) => {
                     let global = addresses(&w.regs, place.address, place.offset);
-                    self.aligned(b, w, s, (AddressSpace::Global, &global), PIECE)?;
+                    self.aligned(s, (AddressSpace::Global, &global), PIECE)?;
                     let bytes = w.regs.r32[size as usize].0[lane];
-                    self.in_pieces(b, w, s, (bytes, global[lane]))?;
+                    self.in_pieces(s, (bytes, global[lane]))?;
                 }
                 BulkGlobal::Box { map, at, walk } => {
-                    self.check_prefetch(b, w, s, (map, at, walk))?;
+                    self.check_prefetch(w, s, (map, at, walk))?;
                 }
                 // Nothing is fetched from there.
                 BulkGlobal::Shared(_) => {}
@@ -350,20 +326,13 @@ impl Machine<'_> {
     }
 
     /// Bytes that a lane moves from or to an address.
-    fn in_pieces(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        (bytes, address): (u32, u64),
-    ) -> Run<()> {
+    fn in_pieces(&self, s: Site, (bytes, address): (u32, u64)) -> Run<()> {
         if bytes.is_multiple_of(PIECE) {
             return Ok(());
         }
         let name = self.name_of(s.pc);
         let what = format!("{name} of {bytes} bytes, which is no multiple of {PIECE}");
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, address, what)
     }
 
     /// A line between shared memory and global memory, or from the block's own shared memory to another one's. `None`: there
@@ -379,23 +348,23 @@ impl Machine<'_> {
         direction: Direction,
     ) -> Run<Option<Stretch>> {
         let other = addresses(&w.regs, place.address, place.offset);
-        self.aligned(b, w, s, (space, &other), PIECE)?;
+        self.aligned(s, (space, &other), PIECE)?;
         let lane = s.mask.trailing_zeros() as usize;
         let from = shared[lane] as u32;
         let is_own = space == AddressSpace::Shared;
         let named = if is_own { other[lane] } else { shared[lane] };
-        self.in_pieces(b, w, s, (bytes, named))?;
+        self.in_pieces(s, (bytes, named))?;
         if bytes == 0 && !is_own {
             return Ok(None);
         }
         let x = LaneAccess::new(s, shared, bytes, direction);
-        self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+        self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
         let x = LaneAccess { at: &other, ..x };
         let global = if is_own {
-            self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+            self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
             None
         } else {
-            Some(self.locate(b, w, &x, lane)?)
+            Some(self.locate(&x, lane)?)
         };
         let piece = |n: u32| Piece {
             shared: from + n,
@@ -494,8 +463,7 @@ impl Machine<'_> {
             let to = if own {
                 Some(&mut *b)
             } else {
-                let other = self.cluster.blocks.get_mut(*rank as usize);
-                other.and_then(Option::as_deref_mut)
+                self.cluster.block_mut(*rank)
             };
             if let Some(to) = to {
                 for copy in &copies {
@@ -503,7 +471,7 @@ impl Machine<'_> {
                         to.note_layout(copy, swizzle);
                     }
                     if reduction.is_none() {
-                        to.in_flight.begin(copy.to, copy.bytes, s.pc);
+                        to.under_way.begin_write(copy.to, copy.bytes, s.pc);
                     }
                 }
                 to.mbarriers.send(delivery);
@@ -609,7 +577,7 @@ impl Machine<'_> {
             });
         }
         let read = BulkRead::begin(b, (lane as u32, s.pc), (stretch.shared, bytes));
-        w.bulk.reads.add(read);
+        w.bulk.reads.add(lane as u32, read);
         let write = BulkWrite {
             lane: lane as u32,
             instruction: s.pc,
@@ -619,7 +587,7 @@ impl Machine<'_> {
         for piece in &write.pieces {
             self.observe_piece::<CHECKS>(b, w, &write, piece);
         }
-        w.bulk.writes.add(write);
+        w.bulk.writes.add(lane as u32, write);
     }
 
     /// As a write by its thread, at this moment, or as relaxed updates of the device (PTX ISA,

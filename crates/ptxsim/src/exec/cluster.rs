@@ -5,7 +5,6 @@
 //! another one orders its own warps, too.
 
 use super::access::LaneAccess;
-use super::access::address::Site;
 use super::divergence::Current;
 use super::handing::knowledge_of_block;
 use super::state::*;
@@ -25,17 +24,17 @@ const ROOM: u64 = 1 << 30;
 #[derive(Default)]
 pub struct Cluster {
     /// By rank; the block at work is not among them.
-    pub blocks: Vec<Option<Box<BlockState>>>,
+    blocks: Vec<Option<Box<BlockState>>>,
     /// By rank.
-    pub ended: Vec<bool>,
+    ended: Vec<bool>,
     barrier: ClusterBarrier,
     /// Knowledge that strong writes have handed on, by place: shared memory with the page of its block, or global memory.
     handed: HashMap<u64, Sparse>,
     /// Accesses to shared memory, by rank of its block; with checks, where blocks come to one another's.
     pub shadow: Option<Box<GlobalShadow>>,
-    pub visits: BTreeMap<Visitor, Visit>,
+    visits: BTreeMap<Visitor, Visit>,
     /// Where mbarriers were initialised, by rank and address: other accesses do not hide it.
-    pub inits: HashMap<(u32, u64), Init>,
+    inits: HashMap<(u32, u64), Init>,
 }
 
 /// Who initialised an mbarrier of its block.
@@ -89,7 +88,7 @@ struct Handing {
 #[derive(Default)]
 pub struct Arrived {
     /// That have arrived and not waited since.
-    pub lanes: u32,
+    lanes: u32,
     /// Those of them that arrived in this generation.
     now: u32,
     generation: u32,
@@ -101,10 +100,29 @@ pub struct Near {
     /// Fenced: strong writes of the cluster's scope hand it on.
     ready: Sparse,
     /// Handed on to reads that were no acquire, and no fence since.
-    pub seen: Sparse,
+    seen: Sparse,
     /// Up to which epochs warps have initialised mbarriers: fenced, and known.
     inits_ready: Sparse,
-    pub inits: Sparse,
+    inits: Sparse,
+}
+
+impl Arrived {
+    /// Notes that lanes go on behind the barrier.
+    pub fn pass(&mut self, lanes: u32) {
+        self.lanes &= !lanes;
+    }
+}
+
+impl Near {
+    /// Notes what a read that is no acquire was handed: a fence takes it over.
+    pub fn see(&mut self, handed: &Sparse) {
+        self.seen.join(handed);
+    }
+
+    /// Returns true if mbarriers that a warp initialised up to an epoch are ready to be used.
+    pub fn knows_inits(&self, warp: u64, epoch: u32) -> bool {
+        epoch <= self.inits.epoch_of(warp)
+    }
 }
 
 impl ClusterBarrier {
@@ -121,6 +139,69 @@ impl ClusterBarrier {
 impl Cluster {
     pub fn is_at_work(&self) -> bool {
         !self.blocks.is_empty()
+    }
+
+    /// Returns the number of its blocks.
+    pub fn size(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Returns the blocks of the cluster but for the one at work.
+    pub fn others(&self) -> impl Iterator<Item = &BlockState> + Clone {
+        self.blocks.iter().flatten().map(|block| &**block)
+    }
+
+    /// Returns the block of a rank, unless it is at work.
+    pub fn block(&self, rank: u32) -> Option<&BlockState> {
+        self.blocks.get(rank as usize)?.as_deref()
+    }
+
+    pub fn block_mut(&mut self, rank: u32) -> Option<&mut BlockState> {
+        self.blocks.get_mut(rank as usize)?.as_deref_mut()
+    }
+
+    /// Takes out the block of a rank, to run it or to access its memory. [`Self::put`] puts it back.
+    pub fn take(&mut self, rank: u32) -> Option<Box<BlockState>> {
+        self.blocks.get_mut(rank as usize)?.take()
+    }
+
+    pub fn put(&mut self, block: Box<BlockState>) {
+        let rank = block.rank as usize;
+        self.blocks[rank] = Some(block);
+    }
+
+    pub fn has_ended(&self, rank: u32) -> bool {
+        self.ended[rank as usize]
+    }
+
+    pub fn have_all_ended(&self) -> bool {
+        self.ended.iter().all(|ended| *ended)
+    }
+
+    /// Notes that the block of a rank has ended.
+    pub fn end(&mut self, rank: u32) {
+        self.ended[rank as usize] = true;
+    }
+
+    /// Notes the last access of a visitor to shared memory of another block.
+    pub fn note_visit(&mut self, by: Visitor, visit: Visit) {
+        self.visits.insert(by, visit);
+    }
+
+    /// Returns the accesses of others to shared memory of the block of a rank.
+    pub fn visits_to(&self, rank: u32) -> Vec<(Visitor, Visit)> {
+        let visits = self.visits.iter().map(|(by, visit)| (*by, *visit));
+        visits.filter(|(by, _)| by.owner == rank).collect()
+    }
+
+    /// Notes that the mbarrier at an address was initialised by a thread of its block.
+    pub fn note_init(&mut self, rank: u32, address: u64, init: Init) {
+        self.inits.insert((rank, address), init);
+    }
+
+    /// Returns who initialised the mbarrier at an address last.
+    pub fn init_at(&self, rank: u32, address: u64) -> Option<Init> {
+        self.inits.get(&(rank, address)).copied()
     }
 
     pub fn has_met(&self, generation: u32) -> bool {
@@ -259,31 +340,26 @@ impl Machine<'_> {
         if !self.arrives(b, w, now, mask, aligned)? {
             return Ok(Next::Reschedule);
         }
-        let s = Site {
-            pc: now.pc,
-            mask: now.mask,
-        };
-        let again = s.mask & w.arrived.lanes;
+        let again = now.mask & w.arrived.lanes;
         if again != 0 {
-            let at = At::lane(b, w, s.pc, again.trailing_zeros());
             let what =
                 "barrier.cluster.arrive a second time, with no barrier.cluster.wait between,";
-            return self.fault(FaultKind::Undefined, at, what);
+            return now.site(again).refuse(FaultKind::Undefined, what);
         }
         let handed = w.handed_on(b, relaxed);
         let barrier = &mut self.cluster.barrier;
         if w.arrived.generation != barrier.generation {
             (w.arrived.generation, w.arrived.now) = (barrier.generation, 0);
         }
-        w.arrived.lanes |= s.mask;
-        w.arrived.now |= s.mask;
+        w.arrived.lanes |= now.mask;
+        w.arrived.now |= now.mask;
         barrier.arrived.all.join(&handed);
         barrier.arrived.inits.join(&w.near.inits_ready);
         if let Some(shadow) = &mut b.shadow {
             shadow.tick(w.index);
             w.inter.meet();
         }
-        barrier.missing -= s.mask.count_ones();
+        barrier.missing -= now.mask.count_ones();
         barrier.begun = true;
         barrier.complete();
         self.progress += 1;
@@ -303,9 +379,8 @@ impl Machine<'_> {
         }
         let not = now.mask & !w.arrived.lanes;
         if not != 0 {
-            let at = At::lane(b, w, now.pc, not.trailing_zeros());
             let what = "barrier.cluster.wait of a thread that has not arrived";
-            return self.fault(FaultKind::Undefined, at, what);
+            return now.site(not).refuse(FaultKind::Undefined, what);
         }
         let generation = self.cluster.barrier.generation;
         if w.arrived.generation == generation && w.arrived.now & now.mask != 0 {
@@ -313,7 +388,7 @@ impl Machine<'_> {
             return Ok(Next::Reschedule);
         }
         self.cluster.pass(b, (w.index, &mut w.inter, &mut w.near));
-        w.arrived.lanes &= !now.mask;
+        w.arrived.pass(now.mask);
         Ok(Next::Step)
     }
 
@@ -359,7 +434,7 @@ impl Machine<'_> {
                 if acquire {
                     learn(b, w.index, &mut w.inter, &handed)
                 } else {
-                    w.near.seen.join(&handed)
+                    w.near.see(&handed)
                 }
             }
             let ready = match x.direction {

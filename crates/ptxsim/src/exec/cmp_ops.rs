@@ -1,5 +1,6 @@
 //! Comparisons (PTX ISA 9.7.6), `testp` and predicate logic on one lane.
 
+use super::float_ops::flush;
 use crate::alu::*;
 use crate::num::narrow::*;
 use crate::parse::ast::Ty;
@@ -62,11 +63,7 @@ macro_rules! float_compare {
 /// Returns the value of an f32, where subnormal numbers are zeros.
 #[inline(always)]
 pub fn ftz(x: u32) -> f32 {
-    f32::from_bits(if x & 0x7f80_0000 == 0 {
-        x & 0x8000_0000
-    } else {
-        x
-    })
+    f32::from_bits(flush(x))
 }
 #[inline(always)]
 fn low_f16(x: u32) -> f32 {

@@ -29,7 +29,6 @@ impl Machine<'_> {
     /// Executes `brx.idx`: each lane goes to the target that its index register selects.
     pub fn branch_indexed(
         &mut self,
-        b: &BlockState,
         w: &mut Warp,
         now: &mut Current,
         mask: u32,
@@ -41,8 +40,7 @@ impl Machine<'_> {
             let index = index[l];
             let Some(&to) = targets.get(index as usize) else {
                 let what = format!("brx.idx with index {index} of {} targets", targets.len());
-                let at = At::lane(b, w, now.pc, l as u32);
-                return self.fault(FaultKind::Undefined, at, &what);
+                return Site::new(now.pc, l).refuse(FaultKind::Undefined, what);
             };
             w.lanes.park(now, 1 << l, to);
         }
@@ -56,14 +54,13 @@ impl Machine<'_> {
     /// Executes a `call` through a register: each lane enters the function that its register names.
     pub fn call_indirect(
         &mut self,
-        b: &BlockState,
         w: &mut Warp,
         now: &mut Current,
         mask: u32,
         (table, callee): (&[(u64, u32)], u32),
     ) -> Run<Next> {
         w.lanes.leave_others(now, mask);
-        let to = self.targets(b, w, table, callee, mask, now.pc)?;
+        let to = self.targets(w, table, callee, Site { pc: now.pc, mask })?;
         now.open_call();
         for l in lanes(mask) {
             w.lanes.park(now, 1 << l, to[l]);
@@ -93,14 +90,13 @@ impl Machine<'_> {
     }
 
     /// Executes `trap`, which ends the launch. Cooperative groups execute one if the grid has no workspace.
-    pub fn trap<T>(&self, b: &BlockState, w: &Warp, s: Site) -> Run<T> {
+    pub fn trap<T>(&self, s: Site) -> Run<T> {
         let what = if self.program.asks_for_workspace() && !self.job.cooperative {
             "trap: the kernel synchronises its grid, and the launch is not cooperative,"
         } else {
             "trap"
         };
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-        self.fault(FaultKind::Trap, at, what)
+        s.refuse(FaultKind::Trap, what)
     }
 
     /// Ends the launch with the message of a failed `assert`. `told` says where the thread's local memory has its parts.
@@ -111,8 +107,8 @@ impl Machine<'_> {
         s: Site,
         told: Option<[u32; 4]>,
     ) -> Run<T> {
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
-        let number = |place: u32, bytes: usize| self.local_number(b, at.thread, place, bytes);
+        let thread = w.first_thread() + s.mask.trailing_zeros();
+        let number = |place: u32, bytes: usize| self.local_number(b, thread, place, bytes);
         let text =
             |place: u32| String::from_utf8_lossy(&self.memory.text(number(place, 8))).into_owned();
         let message = match told {
@@ -125,7 +121,7 @@ impl Machine<'_> {
                 number(line, 4)
             ),
         };
-        self.fault(FaultKind::Assert, at, &message)
+        s.refuse(FaultKind::Assert, message)
     }
 }
 

@@ -7,6 +7,7 @@
 //! allows. A group that waits for something keeps its instruction, and executes it again or goes on behind it once
 //! `Machine::leave_barriers` has made it ready.
 
+use super::access::address::Site;
 use super::state::Wait;
 
 /// Lanes of a warp that are at the same instruction and do not run at present.
@@ -27,6 +28,7 @@ pub struct Current {
 }
 
 /// The lanes of a warp other than those that run, and which of all lanes are left.
+#[derive(Default)]
 pub struct Divergence {
     waiting: Vec<Group>,
     live: u32,
@@ -75,6 +77,11 @@ impl Current {
             stack: self.stack.clone(),
             wait,
         }
+    }
+
+    /// Returns the present instruction, by these of the present lanes.
+    pub fn site(&self, mask: u32) -> Site {
+        Site { pc: self.pc, mask }
     }
 
     /// Opens a call, which goes on behind the present instruction after `ret`.

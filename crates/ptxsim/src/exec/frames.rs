@@ -3,6 +3,7 @@
 use super::access::address::Site;
 use super::state::*;
 use crate::isa::*;
+use crate::memory::little_endian;
 use crate::program::*;
 use crate::regs::lanes;
 use crate::report::*;
@@ -40,11 +41,8 @@ impl Machine<'_> {
     /// Returns up to 8 bytes of a thread's local memory as a number.
     pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
         let base = (thread * self.program.local_bytes) as usize;
-        let all = b.local.argument(base + at as usize, bytes);
-        all.into_iter()
-            .flatten()
-            .rev()
-            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+        let held = b.local.argument(base + at as usize, bytes);
+        held.map_or(0, little_endian)
     }
 
     pub fn save(
@@ -79,7 +77,7 @@ impl Machine<'_> {
                     "recursion {} deep: more than {STACK} bytes of stack",
                     stack.len()
                 );
-                return self.fault(FaultKind::Undefined, At::thread(b.id, thread, pc), &what);
+                return Site::new(pc, l).refuse(FaultKind::Undefined, what);
             }
             stack.push(saved);
             self.enter(b, w, f.stack, l, pc)?;
@@ -100,7 +98,7 @@ impl Machine<'_> {
             let what = format!(
                 "recursion that needs more than {STACK_BYTES} bytes for its variables in local memory"
             );
-            return self.fault(FaultKind::Undefined, At::thread(b.id, thread, pc), &what);
+            return Site::new(pc, l).refuse(FaultKind::Undefined, what);
         }
         let base = (thread * self.program.local_bytes) as usize;
         for at in first..end {
@@ -174,7 +172,7 @@ impl Machine<'_> {
         (to, bytes): (u32, u32),
         s: Site,
     ) -> Run<()> {
-        let from = self.targets(b, w, table, callee, s.mask, s.pc)?;
+        let from = self.targets(w, table, callee, s)?;
         for l in lanes(s.mask) {
             self.copy_local(b, w, (from[l], to, bytes), 1 << l);
         }
@@ -209,26 +207,19 @@ impl Machine<'_> {
     /// The targets that a table holds for each lane's address; a fault where it holds nothing.
     pub fn targets(
         &self,
-        b: &BlockState,
         w: &Warp,
         table: &[(u64, u32)],
         register: u32,
-        mask: u32,
-        pc: u32,
+        s: Site,
     ) -> Run<[u32; 32]> {
         let mut out = [0; 32];
-        for l in lanes(mask) {
+        for l in lanes(s.mask) {
             let address = w.regs.r64[register as usize].0[l];
             let Some((_, to)) = table.iter().find(|t| t.0 == address) else {
                 let what = format!(
                     "call to {address:#x}, where there is no function with these arguments"
                 );
-                let thread = w.first_thread() + l as u32;
-                return self.fault(
-                    FaultKind::Undefined,
-                    At::thread(b.id, thread, pc).address(address),
-                    &what,
-                );
+                return s.only(l).refuse_at(FaultKind::Undefined, address, what);
             };
             out[l] = *to;
         }

@@ -147,6 +147,8 @@ fn relu16(x: u32) -> u32 {
 }
 
 const SIGN: u32 = 1 << 15;
+/// An operation of halves with `.xorsign.abs`.
+type Signed<O> = Xorsign<O, SIGN>;
 
 macro_rules! halves {
     ($make:ident, $ty:expr, $h:ty, $b:ty) => {
@@ -179,6 +181,18 @@ macro_rules! dressed_halves {
     };
 }
 
+/// Picks the variant of a minimum or maximum for `.NaN` and `.xorsign.abs`.
+macro_rules! extremes {
+    ($ty:expr, $m:expr, $h:ident, $b:ident, $nan_h:ident, $nan_b:ident) => {
+        match ($m.nan, $m.xorsign) {
+            (false, false) => dressed_halves!(op2, $ty, $m, $h, $b),
+            (true, false) => dressed_halves!(rare2, $ty, $m, $nan_h, $nan_b),
+            (false, true) => dressed_halves!(rare2, $ty, $m, Signed<$h>, Signed<$b>),
+            (true, true) => dressed_halves!(rare2, $ty, $m, Signed<$nan_h>, Signed<$nan_b>),
+        }
+    };
+}
+
 /// Returns the operation, or `None` if this table has none.
 pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     let saturates = matches!(name, "add" | "sub" | "mul" | "fma") && !m.relu;
@@ -191,26 +205,8 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         "mul" => dressed_halves!(op2, ty, m, MulH, MulB, MulFtzH),
         "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB, FmaReluFtzH),
         "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, FmaFtzH),
-        "min" => match (m.nan, m.xorsign) {
-            (false, false) => dressed_halves!(op2, ty, m, MinH, MinB),
-            (true, false) => dressed_halves!(rare2, ty, m, MinNanH, MinNanB),
-            (false, true) => {
-                dressed_halves!(rare2, ty, m, Xorsign<MinH, SIGN>, Xorsign<MinB, SIGN>)
-            }
-            (true, true) => {
-                dressed_halves!(rare2, ty, m, Xorsign<MinNanH, SIGN>, Xorsign<MinNanB, SIGN>)
-            }
-        },
-        "max" => match (m.nan, m.xorsign) {
-            (false, false) => dressed_halves!(op2, ty, m, MaxH, MaxB),
-            (true, false) => dressed_halves!(rare2, ty, m, MaxNanH, MaxNanB),
-            (false, true) => {
-                dressed_halves!(rare2, ty, m, Xorsign<MaxH, SIGN>, Xorsign<MaxB, SIGN>)
-            }
-            (true, true) => {
-                dressed_halves!(rare2, ty, m, Xorsign<MaxNanH, SIGN>, Xorsign<MaxNanB, SIGN>)
-            }
-        },
+        "min" => extremes!(ty, m, MinH, MinB, MinNanH, MinNanB),
+        "max" => extremes!(ty, m, MaxH, MaxB, MaxNanH, MaxNanB),
         "neg" => dressed_halves!(op1, ty, m, NegH, NegB),
         "abs" => dressed_halves!(op1, ty, m, AbsH, AbsB),
         "ex2" => halves!(op1, ty, Ex2H, Ex2B),

@@ -5,6 +5,7 @@
 //! Blocks live on after the launch, as on a GPU: another launch may free them. A block is lost if it is not freed when
 //! a launch ends and memory holds no pointer to it.
 
+use super::access::address::Site;
 use super::state::*;
 use crate::heap::Block;
 use crate::memory::Memory;
@@ -42,20 +43,19 @@ impl Machine<'_> {
     ) -> Run<()> {
         let name = format!("malloc at {}", self.where_from(pc).at);
         for l in lanes(mask) {
-            let by = At::lane(b, w, pc, l as u32);
             let bytes = w.regs.r64[size as usize].0[l];
             let heap = &self.memory.heap;
             let fits = bytes.saturating_add(heap.used) <= HEAP_BYTES;
             if fits && heap.blocks.len() >= MOST_BLOCKS {
                 let what = format!("more than {MOST_BLOCKS} calls of malloc");
-                return self.fault(FaultKind::Budget, by, &what);
+                return Site::new(pc, l).refuse(FaultKind::Budget, what);
             }
             let mut address = 0;
             if fits {
                 address = self.memory.alloc_in_heap(&name, bytes as usize);
                 let block = Block {
                     bytes,
-                    by: Some(by),
+                    by: Some(At::lane(b, w, pc, l as u32)),
                     freed: None,
                 };
                 self.memory.heap.used += bytes;

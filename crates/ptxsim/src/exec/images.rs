@@ -29,13 +29,13 @@ impl Machine<'_> {
         self.count_request(s);
         let handles = addresses(&w.regs, t.access.address, 0);
         for l in lanes(s.mask) {
-            let at = At::lane(b, w, s.pc, l as u32).address(handles[l]);
-            let (image, bound) = self.image(handles[l], at)?;
+            let (one, handle) = (s.only(l), handles[l]);
+            let (image, bound) = self.image((one, handle))?;
             let Bound::Texture(sampler) = bound else {
                 let what = format!("a texture fetch from the surface of {}", self.named(&image));
-                return self.fault(FaultKind::Undefined, at, &what);
+                return one.refuse_at(FaultKind::Undefined, handle, what);
             };
-            self.check_fetch(t, &image, &sampler, at)?;
+            self.check_fetch(t, &image, &sampler, (one, handle))?;
             let coordinate = |n: usize| match t.at.get(n) {
                 Some(r) => w.regs.r32[*r as usize].0[l],
                 None => 0,
@@ -45,6 +45,9 @@ impl Machine<'_> {
             let layer = t.layer.map_or(0, |r| w.regs.r32[r as usize].0[l]);
             let layer = layer.min(image.layers - 1);
             let mut reader = TexelReader {
+                machine: self,
+                b,
+                w,
                 site: s,
                 lane: l,
                 image,
@@ -58,7 +61,7 @@ impl Machine<'_> {
                     let at = gathered(raw, &image, &sampler);
                     let mut four = [0; 4];
                     for (to, place) in four.iter_mut().zip(at) {
-                        let texel = reader.texel::<CHECKS>(self, b, w, place)?;
+                        let texel = reader.texel::<CHECKS>(place)?;
                         *to = reader.bits(&texel, channel);
                     }
                     four
@@ -66,9 +69,9 @@ impl Machine<'_> {
                 (_, Coordinates::Integer) => {
                     let place = raw.map(|x| i64::from(x as i32));
                     if image.layout == Layout::Linear {
-                        self.in_linear(&image, place[0], at)?;
+                        reader.machine.in_linear(&image, place[0], (one, handle))?;
                     }
-                    reader.nearest::<CHECKS>(self, b, w, place)?
+                    reader.nearest::<CHECKS>(place)?
                 }
                 (_, Coordinates::Float) => {
                     let axis = |n: usize| {
@@ -80,19 +83,18 @@ impl Machine<'_> {
                     };
                     let axes = [axis(0), axis(1), axis(2)];
                     match sampler.filter {
-                        Filter::Point => {
-                            reader.nearest::<CHECKS>(self, b, w, axes.map(|axis| axis[0].0))?
-                        }
-                        Filter::Linear => reader.filtered::<CHECKS>(self, b, w, axes)?,
+                        Filter::Point => reader.nearest::<CHECKS>(axes.map(|axis| axis[0].0))?,
+                        Filter::Linear => reader.filtered::<CHECKS>(axes)?,
                     }
                 }
             };
+            let origin = reader.origin;
             let mut bytes = [0; 16];
             for (to, value) in bytes.chunks_exact_mut(4).zip(found) {
                 to.copy_from_slice(&value.to_le_bytes());
             }
             deposit(&mut w.regs, &t.access, &bytes, l);
-            if let Some(origin) = reader.origin {
+            if let Some(origin) = origin {
                 self.read_undefined(w, &t.access, l, (0xffff, origin));
             }
         }
@@ -118,24 +120,27 @@ impl Machine<'_> {
             let together = lanes(rest).filter(|&l| handles[l] == handle);
             let together = together.fold(0, |all, l| all | 1_u32 << l);
             rest &= !together;
-            let first = At::lane(b, w, s.pc, together.trailing_zeros()).address(handle);
-            let (image, bound) = self.image(handle, first)?;
+            let first = Site {
+                mask: together,
+                ..s
+            };
+            let (image, bound) = self.image((first, handle))?;
             if bound != Bound::Surface {
                 let what = format!("a surface access to the texture of {}", self.named(&image));
-                return self.fault(FaultKind::Undefined, first, &what);
+                return first.refuse_at(FaultKind::Undefined, handle, what);
             }
             if image.geometry != t.geometry {
-                return self.other_geometry(t.geometry, &image, first);
+                return self.other_geometry(t.geometry, &image, (first, handle));
             }
             let Some(i) = self.memory.find(image.address, image.bytes()) else {
                 let what = format!("the memory of {} is gone", self.named(&image));
-                return self.fault(FaultKind::Undefined, first, &what);
+                return first.refuse_at(FaultKind::Undefined, handle, what);
             };
             let base = image.address - self.memory.at(i).base;
             let mut at = [0_u64; LANES];
             let mut inside = 0;
             for l in lanes(together) {
-                if let Some(offset) = self.on_surface(b, w, t, (&image, s.pc, l))? {
+                if let Some(offset) = self.on_surface(w, t, &image, s.only(l))? {
                     (at[l], inside) = (base + offset, inside | 1 << l);
                 }
             }
@@ -158,7 +163,6 @@ impl Machine<'_> {
     /// Executes a query of a texture or a surface.
     pub fn ask_image(
         &mut self,
-        b: &BlockState,
         w: &mut Warp,
         asked: ImageQuery,
         (to, handle): (u32, u32),
@@ -166,15 +170,11 @@ impl Machine<'_> {
     ) -> Run<()> {
         for l in lanes(s.mask) {
             let handle = w.regs.r64[handle as usize].0[l];
-            let at = At::lane(b, w, s.pc, l as u32).address(handle);
-            let (image, bound) = self.image(handle, at)?;
-            let normalized = matches!(
-                bound,
-                Bound::Texture(Sampler {
-                    normalized: true,
-                    ..
-                })
-            );
+            let (image, bound) = self.image((s.only(l), handle))?;
+            let normalized = match bound {
+                Bound::Texture(sampler) => sampler.normalized,
+                Bound::Surface => false,
+            };
             // The extent of an axis that the image does not have is 0.
             let axis = |n: u8| {
                 if n < image.geometry.rank {
@@ -196,7 +196,7 @@ impl Machine<'_> {
     }
 
     /// Returns the image that a handle names, and how it is bound. Faults if it names none.
-    fn image(&self, handle: u64, at: At) -> Run<(Image, Bound)> {
+    fn image(&self, (s, handle): (Site, u64)) -> Run<(Image, Bound)> {
         if let Some(found) = self.memory.bound(handle) {
             return Ok(found);
         }
@@ -207,7 +207,7 @@ impl Machine<'_> {
             ),
             None => format!("{handle:#x}, which is no texture or surface object,"),
         };
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Returns a name for messages: the allocation that the image lies in.
@@ -218,19 +218,30 @@ impl Machine<'_> {
         }
     }
 
-    fn other_geometry<T>(&self, asked: crate::image::Geometry, image: &Image, at: At) -> Run<T> {
+    fn other_geometry<T>(
+        &self,
+        asked: crate::image::Geometry,
+        image: &Image,
+        (s, handle): (Site, u64),
+    ) -> Run<T> {
         let what = format!(
             "a {asked} access to {}, which is a {} image,",
             self.named(image),
             image.geometry
         );
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Faults if the texture is of another kind than the instruction reads.
-    fn check_fetch(&self, t: &TextureFetch, image: &Image, sampler: &Sampler, at: At) -> Run<()> {
+    fn check_fetch(
+        &self,
+        t: &TextureFetch,
+        image: &Image,
+        sampler: &Sampler,
+        (s, handle): (Site, u64),
+    ) -> Run<()> {
         if t.geometry != image.geometry {
-            return self.other_geometry(t.geometry, image, at);
+            return self.other_geometry(t.geometry, image, (s, handle));
         }
         let float = image.format.is_float() || sampler.as_float;
         let what = match (t.fetch, t.coordinates, image.layout) {
@@ -248,11 +259,11 @@ impl Machine<'_> {
             _ => return Ok(()),
         };
         let what = format!("{what}, {},", self.named(image));
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, handle, what)
     }
 
     /// Faults on a texel outside of linear memory. The guide's handling of texels outside does not hold there.
-    fn in_linear(&self, image: &Image, x: i64, at: At) -> Run<()> {
+    fn in_linear(&self, image: &Image, x: i64, (s, handle): (Site, u64)) -> Run<()> {
         if (0..i64::from(image.extents[0])).contains(&x) {
             return Ok(());
         }
@@ -261,17 +272,12 @@ impl Machine<'_> {
             image.extents[0],
             self.named(image)
         );
-        self.fault(FaultKind::OutOfBounds, at, &what)
+        s.refuse_at(FaultKind::OutOfBounds, handle, what)
     }
 
     /// Returns the offset from the start of the image to what a lane accesses, or `None` if it accesses nothing.
-    fn on_surface(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        t: &SurfaceAccess,
-        (image, pc, l): (&Image, u32, usize),
-    ) -> Run<Option<u64>> {
+    fn on_surface(&self, w: &Warp, t: &SurfaceAccess, image: &Image, s: Site) -> Run<Option<u64>> {
+        let l = s.mask.trailing_zeros() as usize;
         let bytes = i64::from(t.access.bytes());
         let raw = |n: usize| match t.at.get(n) {
             Some(r) => i64::from(w.regs.r32[*r as usize].0[l] as i32),
@@ -281,13 +287,12 @@ impl Machine<'_> {
         let row = nx * i64::from(image.texel_bytes());
         let layer = t.layer.map_or(0, |r| w.regs.r32[r as usize].0[l]);
         let (x, place) = (raw(0), [raw(1), raw(2), i64::from(layer)]);
-        let at = At::lane(b, w, pc, l as u32);
         if x.rem_euclid(bytes) != 0 {
             let what = format!(
                 "misaligned access: {bytes} bytes at byte {x} of a row of the surface of {}",
                 self.named(image)
             );
-            return self.fault(FaultKind::Misaligned, at, &what);
+            return s.refuse(FaultKind::Misaligned, what);
         }
         // The last place along each axis but x, which is in bytes.
         let last = [ny - 1, nz - 1, i64::from(image.layers) - 1];
@@ -317,7 +322,7 @@ impl Machine<'_> {
                     self.named(image),
                     names[..axes].join(", "),
                 );
-                return self.fault(FaultKind::OutOfBounds, at, &what);
+                return s.refuse(FaultKind::OutOfBounds, what);
             }
         };
         let row_number = y + ny * (z + nz * layer);
@@ -341,7 +346,10 @@ fn gathered(raw: [u32; 3], image: &Image, sampler: &Sampler) -> [TexelIndex; 4] 
 }
 
 /// Reads the texels that one lane fetches.
-struct TexelReader {
+struct TexelReader<'r, 'm> {
+    machine: &'r mut Machine<'m>,
+    b: &'r BlockState,
+    w: &'r Warp,
     site: Site,
     lane: usize,
     image: Image,
@@ -355,15 +363,9 @@ struct TexelReader {
 /// The bytes of a texel, or `None` on the border.
 type Texel = Option<[u8; 16]>;
 
-impl TexelReader {
+impl TexelReader<'_, '_> {
     /// Reads a texel, with its checks.
-    fn texel<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        place: TexelIndex,
-    ) -> Run<Texel> {
+    fn texel<const CHECKS: bool>(&mut self, place: TexelIndex) -> Run<Texel> {
         let mut found = [0; 3];
         for (n, to) in found.iter_mut().enumerate() {
             match inside(place[n], self.image.extents[n], self.outside) {
@@ -375,11 +377,12 @@ impl TexelReader {
         let address = self.image.address + self.image.offset(found, self.layer);
         let address = [address; LANES];
         let x = LaneAccess::new(self.site, &address, bytes, Direction::Read);
-        let (i, at) = m.locate(b, w, &x, self.lane)?;
+        let (m, b) = (&mut *self.machine, self.b);
+        let (i, at) = m.locate(&x, self.lane)?;
         let place = [at as u64; LANES];
         let site = self.site.only(self.lane);
         let x = LaneAccess::new(site, &place, bytes, Direction::Read);
-        let seen = m.observe_global::<CHECKS>(b, w, i, &x);
+        let seen = m.observe_global::<CHECKS>(b, self.w, i, &x);
         if CHECKS {
             let missing = m.missing(b, Target::Global(i), (at, bytes), site.pc);
             self.origin = self.origin.or(missing.map(|(_, origin)| origin));
@@ -420,25 +423,13 @@ impl TexelReader {
     }
 
     /// Returns the channels of one texel.
-    fn nearest<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        place: TexelIndex,
-    ) -> Run<[u32; 4]> {
-        let texel = self.texel::<CHECKS>(m, b, w, place)?;
+    fn nearest<const CHECKS: bool>(&mut self, place: TexelIndex) -> Run<[u32; 4]> {
+        let texel = self.texel::<CHECKS>(place)?;
         Ok(std::array::from_fn(|n| self.bits(&texel, n as u32)))
     }
 
     /// Returns the weighted sums of the channels over all axes. A texel that weighs nothing is not read.
-    fn filtered<const CHECKS: bool>(
-        &mut self,
-        m: &mut Machine,
-        b: &BlockState,
-        w: &Warp,
-        axes: [[(i64, u32); 2]; 3],
-    ) -> Run<[u32; 4]> {
+    fn filtered<const CHECKS: bool>(&mut self, axes: [[(i64, u32); 2]; 3]) -> Run<[u32; 4]> {
         let mut sums = [0.0; 4];
         let weights = corners(axes.map(|[_, (_, weight)]| weight));
         for (corner, weight) in weights.into_iter().enumerate() {
@@ -446,7 +437,7 @@ impl TexelReader {
                 continue;
             }
             let place = std::array::from_fn(|n| axes[n][corner >> n & 1].0);
-            let texel = self.texel::<CHECKS>(m, b, w, place)?;
+            let texel = self.texel::<CHECKS>(place)?;
             for (n, sum) in sums.iter_mut().enumerate() {
                 *sum += f64::from(weight) * self.value(&texel, n as u32);
             }

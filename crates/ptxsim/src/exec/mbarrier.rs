@@ -235,13 +235,9 @@ impl Machine<'_> {
             return Ok((mask, None));
         }
         if space != AddressSpace::Shared || mask != s.mask {
-            let lane = s.mask.trailing_zeros();
+            let address = all[s.mask.trailing_zeros() as usize];
             let what = "an mbarrier outside shared memory";
-            return self.fault(
-                FaultKind::OutOfBounds,
-                At::lane(b, w, s.pc, lane).address(all[lane as usize]),
-                what,
-            );
+            return s.refuse_at(FaultKind::OutOfBounds, address, what);
         }
         if m.op == MbarrierOp::Init {
             // All lanes of a warp may make the same one.
@@ -255,8 +251,8 @@ impl Machine<'_> {
                 values: Some(&values),
                 ..LaneAccess::new(s, a, BYTES, Direction::Write)
             };
-            self.aligned(b, w, s, (AddressSpace::Shared, a), BYTES)?;
-            self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+            self.aligned(s, (AddressSpace::Shared, a), BYTES)?;
+            self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
             self.observe_shared::<CHECKS>(b, w, None, &x);
             if CHECKS {
                 self.note_inits(b, w, s, a);
@@ -287,9 +283,9 @@ impl Machine<'_> {
         // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
         // that used it, so that is not held against anybody.
         let x = LaneAccess::new(s, a, BYTES, Direction::Update).with_strength(Strength::Atomic);
-        self.aligned(b, w, s, (AddressSpace::Shared, a), BYTES)?;
+        self.aligned(s, (AddressSpace::Shared, a), BYTES)?;
         let size = owner.as_deref().unwrap_or(b).shared.len();
-        self.in_window(b, w, &x, size, AddressSpace::Shared)?;
+        self.in_window(&x, size, AddressSpace::Shared)?;
         if let (true, Some(owner)) = (CHECKS, &owner) {
             for l in lanes(s.mask) {
                 self.check_init(b, w, owner, s, (l, a[l]));
@@ -382,11 +378,7 @@ impl Machine<'_> {
         }
         match problem {
             Ok(()) => Ok(None),
-            Err(what) => self.fault(
-                FaultKind::Undefined,
-                At::lane(b, w, s.pc, l as u32).address(a[l]),
-                &what,
-            ),
+            Err(what) => s.only(l).refuse_at(FaultKind::Undefined, a[l], what),
         }
     }
 
@@ -481,8 +473,7 @@ impl Machine<'_> {
                     let r32 = |n: usize| u64::from(w.regs.r32[o[n] as usize].0[l]);
                     let address = a[l] as u32;
                     if let Err(what) = count_at(owner, address, m.op, (r32(1), r32(2))) {
-                        let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-                        return machine.fault(FaultKind::Undefined, at, &what);
+                        return s.only(l).refuse_at(FaultKind::Undefined, a[l], what);
                     }
                     if matches!(m.op, MbarrierOp::Arrive { .. }) && m.scope != Scope::Block {
                         let handed = w.handed_on(b, m.relaxed);
@@ -504,8 +495,7 @@ impl Machine<'_> {
 impl Machine<'_> {
     /// A copy by a thread of another block of the cluster has come in.
     fn hand_on_from(&mut self, b: &mut BlockState, rank: u32, d: Delivery) {
-        let place = self.cluster.blocks.get_mut(rank as usize);
-        let Some(mut from) = place.and_then(Option::take) else {
+        let Some(mut from) = self.cluster.take(rank) else {
             return;
         };
         self.note_landing(b, &from, &d);
@@ -519,7 +509,7 @@ impl Machine<'_> {
             let meeting = b.mbarriers.meetings.entry(d.address).or_default();
             meeting.arrived.1.known.join(&own);
         }
-        self.cluster.blocks[rank as usize] = Some(from);
+        self.cluster.put(from);
     }
 }
 
@@ -565,7 +555,7 @@ fn take_over(b: &mut BlockState, w: &mut Warp, m: &Mbarrier, address: u32) {
         by_others.filter(|released| !released.is_empty() && m.scope != Scope::Block)
     {
         if m.relaxed {
-            w.near.seen.join(&by_others)
+            w.near.see(&by_others)
         } else {
             learn(b, w.index, &mut w.inter, &by_others)
         }

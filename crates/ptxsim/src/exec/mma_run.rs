@@ -19,7 +19,7 @@ use crate::isa::{AddressSpace, Direction, Inst};
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::regs::{ALL, LANES, Regs, lanes};
-use crate::report::{At, FaultKind};
+use crate::report::FaultKind;
 
 impl Mma {
     /// Computes the operations that access no memory.
@@ -55,7 +55,7 @@ impl Machine<'_> {
         (inst, op): (&Inst, &Mma),
         s: Site,
     ) -> Run<()> {
-        self.check_selectors(b, w, op, s.pc)?;
+        self.check_selectors(w, op, s)?;
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
@@ -190,8 +190,7 @@ impl Machine<'_> {
             let of = |l: usize| some.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
             let at = std::array::from_fn(of);
             let x = LaneAccess::new(s, &at, 16, Direction::Read);
-            let counting = Counting::Matrices(some.len());
-            self.count_shared(&LaneAccess { counting, ..x });
+            self.count_shared(&x.counted(Counting::Matrices(some.len())));
         }
     }
 
@@ -214,19 +213,13 @@ impl Machine<'_> {
         let mut room = [0; LANES];
         let (space, same, a) = split(m.space, &all, used, &mut room);
         if space != AddressSpace::Shared || same != used {
-            return self.fault(
-                FaultKind::OutOfBounds,
-                At::thread(b.id, w.first_thread(), s.pc).address(all[0]),
-                "ldmatrix or stmatrix outside shared memory",
-            );
+            let what = "ldmatrix or stmatrix outside shared memory";
+            return s.only(0).refuse_at(FaultKind::OutOfBounds, all[0], what);
         }
         for l in lanes(used) {
             if a[l] % 16 != 0 {
-                return self.fault(
-                    FaultKind::Misaligned,
-                    At::lane(b, w, s.pc, l as u32).address(a[l]),
-                    "a matrix row that is not 16-byte aligned",
-                );
+                let what = "a matrix row that is not 16-byte aligned";
+                return s.only(l).refuse_at(FaultKind::Misaligned, a[l], what);
             }
         }
         let s = Site { mask: used, ..s };
@@ -235,11 +228,9 @@ impl Machine<'_> {
         } else {
             Direction::Write
         };
-        let x = LaneAccess {
-            counting: Counting::Matrices(registers.len()),
-            ..LaneAccess::new(s, a, 16, direction)
-        };
-        self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+        let counting = Counting::Matrices(registers.len());
+        let x = LaneAccess::new(s, a, 16, direction).counted(counting);
+        self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
         let seen = self.observe_shared::<CHECKS>(b, w, None, &x);
         let whole = |l: usize| b.shared.holds(a[l] as usize, 16);
         let unknown = CHECKS && load && !lanes(used).all(whole);

@@ -5,6 +5,8 @@
 //! a GPU adds, and the bits that it keeps, are not specified and have not been measured: no GPU of sm_100 or later has
 //! run these instructions for us. Results may therefore differ from hardware in their last bits.
 
+use super::access::address::Site;
+use super::mma_sparse::{bits, each_element, put};
 use super::state::*;
 use crate::isa::mma::*;
 use crate::num::narrow::*;
@@ -18,13 +20,6 @@ const MIDDLE: u32 = 2;
 /// Returns the element of integers whose register layout elements of this number of bits have.
 fn place_as(bits: u32) -> Elem {
     if bits == 4 { Elem::U4 } else { Elem::U8 }
-}
-
-/// Returns the word of a lane that holds element `i` of a fragment, shifted so that the element is at its low end.
-fn held(regs: &Regs, registers: &[u32], per: u32, lane: u32, i: u32) -> u32 {
-    let register = registers.get((i / per) as usize);
-    let word = register.map_or(0, |r| regs.r32[*r as usize].0[lane as usize % LANES]);
-    word >> (i % per * (32 / per))
 }
 
 impl Narrow {
@@ -77,25 +72,21 @@ impl Scaled {
             0 => (Part::A, &self.registers.a, 16),
             _ => (Part::B, &self.registers.b, 8),
         };
-        let (elem, depth) = (place_as(self.container), self.shape.k);
-        let per = elem.per_register();
+        let depth = self.shape.k;
         let mut lines = vec![vec![0.0; depth as usize]; count];
-        for lane in 0..LANES as u32 {
-            for i in 0..registers.len() as u32 * per {
-                let (row, column) = mma_place(part, elem, lane, i);
-                let (line, k) = if which == 0 {
-                    (row, column)
-                } else {
-                    (column, row)
-                };
-                let bits = held(regs, registers, per, lane, i);
-                let scale = self.scales.as_ref().map_or(1.0, |scales| {
-                    scales.scale(regs, which, line, k * scales.blocks / depth)
-                });
-                let value = self.ab[which].decode(self.container, bits);
-                lines[line as usize][k as usize] = value * scale;
-            }
-        }
+        let fragment = (part, place_as(self.container));
+        each_element(regs, fragment, registers, |row, column, bits| {
+            let (line, k) = if which == 0 {
+                (row, column)
+            } else {
+                (column, row)
+            };
+            let scale = self.scales.as_ref().map_or(1.0, |scales| {
+                scales.scale(regs, which, line, k * scales.blocks / depth)
+            });
+            let value = self.ab[which].decode(self.container, bits);
+            lines[line as usize][k as usize] = value * scale;
+        });
         lines
     }
 
@@ -103,36 +94,25 @@ impl Scaled {
     pub fn compute(&self, regs: &mut Regs) {
         let (rows, columns) = (self.lines(regs, 0), self.lines(regs, 1));
         let before = regs.clone();
-        let per = self.sum.per_register();
-        for (n, &register) in self.registers.d.iter().enumerate() {
-            let word = |lane: usize| {
-                (0..per).fold(0, |all, part| {
-                    let i = n as u32 * per + part;
-                    let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i);
-                    let c = held(&before, &self.registers.c, per, lane as u32, i);
-                    let products = rows[row as usize]
-                        .iter()
-                        .zip(&columns[column as usize])
-                        .map(|(a, b)| a * b)
-                        .sum::<f64>();
-                    let bits = match self.sum {
-                        Elem::F16 => {
-                            F16.encode(F16.decode(c & 0xffff) + products, Round::Nearest, false)
-                        }
-                        _ => super::float_ops::w((f64::from(f32::from_bits(c)) + products) as f32),
-                    };
-                    all | bits << (part * self.sum.bits())
-                })
-            };
-            let words: [u32; LANES] = std::array::from_fn(word);
-            regs.set32(register, |lane| words[lane]);
-        }
+        put(regs, &self.registers.d, self.sum, |lane, i| {
+            let (row, column) = mma_place(Part::Acc, Elem::F32, lane as u32, i);
+            let c = bits(&before, &self.registers.c, self.sum, lane, i);
+            let products = rows[row as usize]
+                .iter()
+                .zip(&columns[column as usize])
+                .map(|(a, b)| a * b)
+                .sum::<f64>();
+            match self.sum {
+                Elem::F16 => F16.encode(F16.decode(c & 0xffff) + products, Round::Nearest, false),
+                _ => super::float_ops::w((f64::from(f32::from_bits(c)) + products) as f32),
+            }
+        });
     }
 }
 
 impl Machine<'_> {
     /// Faults if selectors of scales differ between lanes or are out of their range.
-    pub fn check_selectors(&self, b: &BlockState, w: &Warp, m: &Mma, pc: u32) -> Run<()> {
+    pub fn check_selectors(&self, w: &Warp, m: &Mma, s: Site) -> Run<()> {
         let Mma::Scaled(Scaled {
             scales: Some(scales),
             ..
@@ -153,7 +133,7 @@ impl Machine<'_> {
                     "mma.sync whose scales of {name} are those of byte {byte} and thread {thread}, or differ between \
                      lanes"
                 );
-                return self.fault(FaultKind::Undefined, At::lane(b, w, pc, 0), &what);
+                return s.only(0).refuse(FaultKind::Undefined, what);
             }
         }
         Ok(())

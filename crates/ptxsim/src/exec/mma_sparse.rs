@@ -11,15 +11,26 @@ use crate::num::round::Round;
 use crate::regs::{LANES, Regs};
 
 /// Returns the word that holds element `i` of a lane, shifted so that the element is at its low end.
-fn bits(regs: &Regs, registers: &[u32], elem: Elem, lane: usize, i: u32) -> u32 {
+pub fn bits(regs: &Regs, registers: &[u32], elem: Elem, lane: usize, i: u32) -> u32 {
     let per = elem.per_register();
     let register = registers.get((i / per) as usize);
     let word = register.map_or(0, |r| regs.r32[*r as usize].0[lane]);
     word >> (i % per * elem.bits())
 }
 
-fn elements(registers: &[u32], elem: Elem) -> u32 {
-    registers.len() as u32 * elem.per_register()
+/// Calls `each` with the row, the column and the bits of each element of a fragment.
+pub fn each_element(
+    regs: &Regs,
+    (part, elem): (Part, Elem),
+    registers: &[u32],
+    mut each: impl FnMut(u32, u32, u32),
+) {
+    for lane in 0..LANES {
+        for i in 0..registers.len() as u32 * elem.per_register() {
+            let (row, column) = mma_place(part, elem, lane as u32, i);
+            each(row, column, bits(regs, registers, elem, lane, i));
+        }
+    }
 }
 
 /// Adds up one sum as the tensor cores do. `mma_sums` explains how, and does it for many sums at once.
@@ -52,7 +63,7 @@ fn encode(elem: Elem, x: f64) -> u32 {
 }
 
 /// Writes a fragment of D. `of` returns the bits of an element from its lane and its number.
-fn put(regs: &mut Regs, registers: &[u32], elem: Elem, of: impl Fn(usize, u32) -> u32) {
+pub fn put(regs: &mut Regs, registers: &[u32], elem: Elem, of: impl Fn(usize, u32) -> u32) {
     let per = elem.per_register();
     for (n, &register) in registers.iter().enumerate() {
         let word = |lane: usize| {
@@ -101,27 +112,21 @@ impl Sparse {
     /// Returns the elements that A holds of each row: the column and the bits.
     fn rows(&self, regs: &Regs) -> Vec<Vec<(usize, u32)>> {
         let mut rows = vec![vec![(0, 0); self.shape.k as usize / 2]; 16];
-        for lane in 0..LANES as u32 {
-            for i in 0..elements(&self.registers.a, self.ab[0]) {
-                let (row, at) = mma_place(Part::A, self.ab[0], lane, i);
-                let element = bits(regs, &self.registers.a, self.ab[0], lane as usize, i);
-                let column = self.column(regs, row, at) as usize;
-                rows[row as usize][at as usize] = (column, element);
-            }
-        }
+        let fragment = (Part::A, self.ab[0]);
+        each_element(regs, fragment, &self.registers.a, |row, at, element| {
+            let column = self.column(regs, row, at) as usize;
+            rows[row as usize][at as usize] = (column, element);
+        });
         rows
     }
 
     /// Returns the bits of B, by its 8 columns.
     fn columns(&self, regs: &Regs) -> Vec<Vec<u32>> {
         let mut columns = vec![vec![0; self.shape.k as usize]; 8];
-        for lane in 0..LANES as u32 {
-            for i in 0..elements(&self.registers.b, self.ab[1]) {
-                let (row, column) = mma_place(Part::B, self.ab[1], lane, i);
-                let element = bits(regs, &self.registers.b, self.ab[1], lane as usize, i);
-                columns[column as usize][row as usize] = element;
-            }
-        }
+        let fragment = (Part::B, self.ab[1]);
+        each_element(regs, fragment, &self.registers.b, |row, column, element| {
+            columns[column as usize][row as usize] = element;
+        });
         columns
     }
 

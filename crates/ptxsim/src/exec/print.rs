@@ -2,6 +2,7 @@
 
 use super::state::*;
 use crate::isa::LOCAL_WINDOW;
+use crate::memory::little_endian;
 use crate::regs::lanes;
 use crate::report::MAX_PRINTED;
 
@@ -72,11 +73,7 @@ impl Machine<'_> {
                 if address >> 32 == LOCAL_WINDOW >> 32 {
                     return self.local_number(b, thread, address as u32, bytes);
                 }
-                let bytes = self.memory.read(address, bytes).unwrap_or(&[]);
-                bytes
-                    .iter()
-                    .rev()
-                    .fold(0, |n, byte| n << 8 | u64::from(*byte))
+                little_endian(self.memory.read(address, bytes).unwrap_or(&[]))
             };
             let string = |address: u64| self.memory.text(address);
             let (line, used) = format(&self.memory.text(pointer(text)), argument, string);
@@ -189,13 +186,8 @@ fn format(
             Some(b's') => {
                 let text = string(take(8));
                 let shown = s.precision.map_or(text.len(), |p| p.min(text.len()));
-                pad(
-                    &mut out,
-                    &s,
-                    "",
-                    &String::from_utf8_lossy(&text[..shown]),
-                    false,
-                );
+                let text = String::from_utf8_lossy(&text[..shown]);
+                pad(&mut out, &s, "", &text, false);
             }
             Some(k @ (b'f' | b'F' | b'e' | b'E' | b'g' | b'G')) => {
                 let v = f64::from_bits(take(8));
@@ -206,13 +198,8 @@ fn format(
                     body
                 };
                 let negative = v.is_sign_negative() && !v.is_nan();
-                pad(
-                    &mut out,
-                    &s,
-                    sign(&s, negative),
-                    &body,
-                    s.zero && v.is_finite(),
-                );
+                let zeros = s.zero && v.is_finite();
+                pad(&mut out, &s, sign(&s, negative), &body, zeros);
             }
             // An unknown conversion is printed unchanged.
             _ => {
@@ -261,13 +248,8 @@ fn integer(out: &mut String, s: &Spec, digits: &str, prefix: &str, negative: boo
         _ => format!("{digits:0>least$}"),
     };
     let start = if signed { sign(s, negative) } else { "" };
-    pad(
-        out,
-        s,
-        &format!("{start}{prefix}"),
-        &digits,
-        s.zero && s.precision.is_none(),
-    );
+    let zeros = s.zero && s.precision.is_none();
+    pad(out, s, &format!("{start}{prefix}"), &digits, zeros);
 }
 
 /// Appends a text, padded to the width. With `zeros` the padding is zeros between `start` and `rest`.

@@ -2,8 +2,7 @@
 //! nothing is followed while it runs.
 
 use super::state::Machine;
-use crate::isa::Object;
-use crate::isa::{Access, AddressSpace, Op};
+use crate::isa::{Access, AddressSpace, Object, Op};
 use crate::regs::Class;
 use std::collections::{BTreeSet, HashSet};
 

@@ -2,6 +2,7 @@
 //! until others have released enough. The launch gives each warp the number that ptxas found at entry, and the block
 //! none besides. The registers of a warp that has ended do not come back: PTX ISA does not say that they do.
 
+use super::access::address::Site;
 use super::divergence::Current;
 use super::state::*;
 use super::warp::Next;
@@ -92,7 +93,7 @@ impl Machine<'_> {
                 change.name(),
                 held.count
             );
-            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, 0), &what);
+            return Site::new(now.pc, 0).refuse(FaultKind::Undefined, what);
         }
         if !b.registers.suffices(w.index, count) {
             let wait = Wait::Registers { count };

@@ -23,16 +23,13 @@ impl Machine<'_> {
         let all = addresses(&w.regs, access.address, access.offset);
         let barriers = addresses(&w.regs, barrier.address, barrier.offset);
         let bytes = access.bytes();
-        self.aligned(b, w, s, (AddressSpace::Cluster, &all), bytes)?;
-        self.same_block(b, w, s, &all, &barriers)?;
+        self.aligned(s, (AddressSpace::Cluster, &all), bytes)?;
+        self.same_block(b, s, &all, &barriers)?;
         let barriers = barriers.map(|x| x & ((1 << CLUSTER_PAGE) - 1));
         let atomic = store.reduction.is_some();
         let x = LaneAccess::new(s, &all, bytes, Direction::Write);
         self.by_owner(b, w, AddressSpace::Cluster, &x, |m, b, w, mut owner, x| {
-            m.count_shared(&LaneAccess {
-                counting: Counting::Lanes,
-                ..*x
-            });
+            m.count_shared(&x.counted(Counting::Lanes));
             m.at_mbarrier::<CHECKS>(b, w, owner.as_deref_mut(), x.site, &barriers)?;
             let x = if atomic {
                 let direction = Direction::Update;
@@ -48,7 +45,7 @@ impl Machine<'_> {
                 let n = bytes.min(16) as usize;
                 data[..n].copy_from_slice(&collect(&w.regs, access, l)[..n]);
                 if !atomic {
-                    to.in_flight.begin(at, bytes, s.pc);
+                    to.under_way.begin_write(at, bytes, s.pc);
                 }
                 let copy = CopyOp {
                     lane: l as u32,
@@ -79,7 +76,6 @@ impl Machine<'_> {
     pub fn same_block(
         &self,
         b: &BlockState,
-        w: &Warp,
         s: Site,
         to: &Addresses,
         barriers: &Addresses,
@@ -88,9 +84,8 @@ impl Machine<'_> {
         match lanes(s.mask).find(apart) {
             None => Ok(()),
             Some(l) => {
-                let at = At::lane(b, w, s.pc, l as u32).address(to[l]);
                 let what = "bytes that go to one block of the cluster and are reported to an mbarrier of another one";
-                self.fault(FaultKind::Undefined, at, what)
+                s.only(l).refuse_at(FaultKind::Undefined, to[l], what)
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The state of a launch, of its blocks and of its warps.
 
 use super::access::Observed;
-use super::access::pattern::Pattern;
+use super::access::address::Site;
+use super::access::pattern::Patterns;
 use super::async_copy::Groups;
 use super::barrier::Barriers;
 use super::bulk::BulkCopies;
@@ -10,7 +11,7 @@ use super::divergence::Divergence;
 use super::frames::SavedFrames;
 use super::handing::Flags;
 use super::mbarrier::Mbarriers;
-use super::observe::copies::InFlight;
+use super::observe::copies::UnderWay;
 use super::observe::cost::Costs;
 use super::observe::layouts::Layouts;
 use super::print::Printed;
@@ -33,8 +34,43 @@ use crate::report::*;
 use model::{Access, AccessKind, FindingEvent};
 use std::collections::HashMap;
 
-/// Boxed: it is rare and large.
-pub type Run<T> = Result<T, Box<Fault>>;
+/// The result of a part of a launch. A fault is boxed, because it is rare and large.
+pub type Launched<T> = Result<T, Box<Fault>>;
+/// The result of an instruction, or of a part of one.
+pub type Run<T> = Result<T, Box<Refusal>>;
+
+/// An instruction that a lane cannot execute. [`Machine::fault`] makes it the fault that ends the launch, with its place
+/// and its thread.
+pub struct Refusal {
+    pub kind: FaultKind,
+    pub lane: u32,
+    pub address: Option<u64>,
+    pub what: String,
+}
+
+impl Site {
+    /// Refuses the instruction for the first of its lanes.
+    #[cold]
+    pub fn refuse<T>(self, kind: FaultKind, what: impl Into<String>) -> Run<T> {
+        let (lane, what) = (self.mask.trailing_zeros(), what.into());
+        Err(Box::new(Refusal {
+            kind,
+            lane,
+            address: None,
+            what,
+        }))
+    }
+
+    /// Refuses the instruction for the first of its lanes, which looks at an address.
+    #[cold]
+    pub fn refuse_at<T>(self, kind: FaultKind, address: u64, what: impl Into<String>) -> Run<T> {
+        self.refuse(kind, what)
+            .map_err(|mut refusal: Box<Refusal>| {
+                refusal.address = Some(address);
+                refusal
+            })
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -96,6 +132,11 @@ impl At {
     pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
         At::thread(b.id, w.first_thread() + lane, instruction)
     }
+
+    /// Returns the first of the lanes.
+    pub fn first(b: &BlockState, w: &Warp, s: Site) -> At {
+        At::lane(b, w, s.pc, s.mask.trailing_zeros())
+    }
 }
 
 #[derive(Clone)]
@@ -110,6 +151,7 @@ pub struct CopyOp {
     pub instruction: u32,
 }
 
+#[derive(Default)]
 pub struct Warp {
     pub index: u32,
     pub regs: Regs,
@@ -140,9 +182,7 @@ pub struct BlockState {
     pub rank: u32,
     pub warps: Vec<Option<Warp>>,
     pub shared: Content<Vec<u8>>,
-    pub in_flight: InFlight,
-    /// Shared memory that bulk copies to global memory and products may still read.
-    pub being_read: InFlight,
+    pub under_way: UnderWay,
     pub layouts: Layouts,
     /// Which changes of tensor maps in global memory its copies see.
     pub acquired_maps: HashMap<u64, u32>,
@@ -175,8 +215,7 @@ pub struct Machine<'a> {
     pub ways: Known<'a>,
     pub traces: Traces,
     pub instructions_left: u64,
-    /// By instruction.
-    pub patterns: Vec<Option<Box<Pattern>>>,
+    pub patterns: Patterns,
     /// The fragment that an instruction loaded or stored last.
     pub fragments: Vec<Option<super::mma_run::Counted>>,
     /// The allocation that the last global access hit.
@@ -210,7 +249,7 @@ impl<'a> Machine<'a> {
             ways: Known::new(job.program),
             traces: Traces::default(),
             instructions_left: job.limits.instructions,
-            patterns: code.iter().map(|_| None).collect(),
+            patterns: Patterns::new(code.len()),
             fragments: vec![None; code.len()],
             hint: usize::MAX,
             global: job
@@ -255,19 +294,29 @@ impl Machine<'_> {
         [linear % x, linear / x % y, linear / x / y]
     }
 
-    pub fn fault<T>(&self, kind: FaultKind, at: At, what: &str) -> Run<T> {
+    pub fn fault(&self, kind: FaultKind, at: At, what: &str) -> Box<Fault> {
         let At { block, address, .. } = at;
         let place = self.where_from(at.instruction);
         let thread = self.thread(at.thread);
         let message = format!("{what} at {}, block {block:?}, thread {thread:?}", place.at);
-        Err(Box::new(Fault {
+        Box::new(Fault {
             kind,
             message,
             place: Box::new(place),
             block,
             thread,
             address,
-        }))
+        })
+    }
+
+    /// Returns the fault of an instruction that a lane of the warp cannot execute.
+    #[cold]
+    pub fn refused(&self, b: &BlockState, w: &Warp, pc: u32, refusal: Refusal) -> Box<Fault> {
+        let at = At {
+            address: refusal.address,
+            ..At::lane(b, w, pc, refusal.lane)
+        };
+        self.fault(refusal.kind, at, &refusal.what)
     }
 
     pub fn where_from(&self, instruction: u32) -> Place {
@@ -362,8 +411,7 @@ impl Machine<'_> {
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
             shared,
-            in_flight: InFlight::default(),
-            being_read: InFlight::default(),
+            under_way: UnderWay::default(),
             layouts: Layouts::default(),
             acquired_maps: HashMap::new(),
             proxied: [0; WARPS],
@@ -388,19 +436,9 @@ impl Machine<'_> {
         Warp {
             index,
             regs: self.new_registers(id, (index, threads)),
-            undefined: None,
             lanes: Divergence::new(self.program.entry, live),
-            executed: 0,
-            polls: 0,
-            copies: Groups::default(),
-            bulk: BulkCopies::default(),
-            products: AsyncProducts::default(),
-            inter: Inter::default(),
-            near: Near::default(),
-            arrived: Arrived::default(),
-            fenced: 0,
-            saved: SavedFrames::default(),
             stream: Stream::new(live, self.program.entry),
+            ..Warp::default()
         }
     }
 }

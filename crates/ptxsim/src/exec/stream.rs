@@ -12,7 +12,7 @@ use model::Apart;
 use std::cell::RefCell;
 
 /// The lanes that a warp runs now, and since when they have been together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Stream {
     pub mask: u32,
     /// The instruction from which on the lanes have executed everything together.

@@ -27,7 +27,7 @@ impl Machine<'_> {
         direction: Direction,
     ) -> Run<Stretch> {
         let lane = s.mask.trailing_zeros() as usize;
-        let (map, base) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
+        let (map, base) = self.map_of_box(w, s, (place, at.len(), walk))?;
         self.check_map(
             b,
             w,
@@ -36,7 +36,7 @@ impl Machine<'_> {
         );
         let start = start_of(w, s, at);
         let write = direction == Direction::Write;
-        self.check_start(b, w, s, &map, &start, write)?;
+        self.check_start(s, &map, &start, write)?;
         let row = row_bytes(&map);
         let rows = rows(&map);
         // A box that does not fit has more bytes than there is shared memory.
@@ -44,11 +44,11 @@ impl Machine<'_> {
         let size = b.shared.len();
         let all = [shared; LANES];
         let x = LaneAccess::new(s, &all, bytes, direction);
-        self.in_window(b, w, &x, size, AddressSpace::Shared)?;
+        self.in_window(&x, size, AddressSpace::Shared)?;
         let mut pieces = Vec::with_capacity((bytes / PIECE) as usize);
         let lines = match (&map.boxes, walk) {
             (Boxes::Im2col(im2col), Walk::Pixels(offsets)) => {
-                let offsets = self.read_offsets(b, w, s, offsets)?;
+                let offsets = self.read_offsets(w, s, offsets)?;
                 lines_of_pixels(&map, im2col, base, &start, &offsets)
             }
             (boxes, _) => lines_of_tile(&map, boxes, base, &start),
@@ -60,7 +60,7 @@ impl Machine<'_> {
                 if u64::from(to) + u64::from(PIECE) > size as u64 {
                     let all = [u64::from(to); LANES];
                     let x = LaneAccess::new(s, &all, PIECE, direction);
-                    self.in_window(b, w, &x, size, AddressSpace::Shared)?;
+                    self.in_window(&x, size, AddressSpace::Shared)?;
                 }
                 let inside = line.and_then(|line| in_row(&map, line, start[0], n, write));
                 let global = match inside {
@@ -69,7 +69,7 @@ impl Machine<'_> {
                         let n = bytes.end - bytes.start;
                         let all = [address; LANES];
                         let x = LaneAccess::new(s, &all, n, direction);
-                        let at = self.locate(b, w, &x, lane)?;
+                        let at = self.locate(&x, lane)?;
                         Some(InGlobal { at, bytes })
                     }
                 };
@@ -91,43 +91,33 @@ impl Machine<'_> {
     /// Checks the start of a copy that only brings pixels to a cache, as `check_start` does.
     pub fn check_prefetch(
         &self,
-        b: &BlockState,
         w: &Warp,
         s: Site,
         (place, at, walk): (&BulkPlace, &[u32], &Walk),
     ) -> Run<()> {
-        let (map, _) = self.map_of_box(b, w, s, (place, at.len(), walk))?;
+        let (map, _) = self.map_of_box(w, s, (place, at.len(), walk))?;
         match map.boxes {
             // No GPU has been asked yet which starts of a tile it refuses.
             Boxes::Tiled(_) => Ok(()),
-            Boxes::Im2col(_) => self.check_start(b, w, s, &map, &start_of(w, s, at), false),
+            Boxes::Im2col(_) => self.check_start(s, &map, &start_of(w, s, at), false),
         }
     }
 
     /// Faults on a start of a box that is an illegal instruction on an H100 (CALIBRATION.md).
-    fn check_start(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        map: &TensorMap,
-        start: &[i64],
-        write: bool,
-    ) -> Run<()> {
+    fn check_start(&self, s: Site, map: &TensorMap, start: &[i64], write: bool) -> Run<()> {
         let name = self.name_of(s.pc);
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
         let first = start[0] * map.element.bytes() as i64;
         if first % i64::from(PIECE) != 0 {
             let what = format!(
                 "{name} of a box that begins {first} bytes into the rows of the tensor, which is no multiple of {PIECE}"
             );
-            return self.fault(FaultKind::Undefined, at, &what);
+            return s.refuse(FaultKind::Undefined, what);
         }
         if write && let Some(before) = start.iter().find(|start| **start < 0) {
             let what = format!(
                 "{name} to a box at coordinate {before}: one that is written cannot begin before the tensor"
             );
-            return self.fault(FaultKind::Undefined, at, &what);
+            return s.refuse(FaultKind::Undefined, what);
         }
         let Boxes::Im2col(im2col) = &map.boxes else {
             return Ok(());
@@ -139,14 +129,14 @@ impl Machine<'_> {
                 let what = format!(
                     "{name} by a tensor map with corners at {lower} and {upper}: pixels that are written cannot lie outside of the tensor"
                 );
-                return self.fault(FaultKind::Undefined, at, &what);
+                return s.refuse(FaultKind::Undefined, what);
             }
             let (lower, last) = (i64::from(*lower), *extent as i64 - 1 + i64::from(*upper));
             if !(lower..=last).contains(start) {
                 let what = format!(
                     "{name} of pixels from coordinate {start}: it has to lie within the corners of the tensor map, {lower} and {last}"
                 );
-                return self.fault(FaultKind::Undefined, at, &what);
+                return s.refuse(FaultKind::Undefined, what);
             }
         }
         Ok(())
@@ -155,7 +145,7 @@ impl Machine<'_> {
     /// Returns the offsets that im2col adds to each pixel's place in space. 16 bits hold the offsets of all dimensions
     /// together: of one, of two, or of three. Larger offsets are cut off or spill over to the next dimension, as ptxas
     /// joins them (CALIBRATION.md), and are a fault here.
-    fn read_offsets(&self, b: &BlockState, w: &Warp, s: Site, registers: &[u32]) -> Run<Vec<i64>> {
+    fn read_offsets(&self, w: &Warp, s: Site, registers: &[u32]) -> Run<Vec<i64>> {
         let lane = s.mask.trailing_zeros() as usize;
         let most = match registers.len() {
             0 | 1 => 0xffff,
@@ -170,11 +160,7 @@ impl Machine<'_> {
                     "{} by an offset of {offset}: with so many dimensions it is at most {most}",
                     self.name_of(s.pc)
                 );
-                return self.fault(
-                    FaultKind::Undefined,
-                    At::lane(b, w, s.pc, lane as u32),
-                    &what,
-                );
+                return s.refuse(FaultKind::Undefined, what);
             }
             offsets.push(i64::from(offset));
         }
@@ -184,14 +170,13 @@ impl Machine<'_> {
     /// Returns the tensor map of a lane's copy by `coordinates` coordinates, and the address of its tensor.
     pub fn map_of_box(
         &self,
-        b: &BlockState,
         w: &Warp,
         s: Site,
         (place, coordinates, walk): (&BulkPlace, usize, &Walk),
     ) -> Run<(TensorMap, u64)> {
         let lane = s.mask.trailing_zeros();
         let address = addresses(&w.regs, place.address, place.offset)[lane as usize];
-        let found = self.read_tensor_map(b, w, s, address)?;
+        let found = self.read_tensor_map(s, address)?;
         let dimensions = found.0.extents.len();
         let what = match (&found.0.boxes, walk) {
             _ if coordinates != dimensions => format!(
@@ -203,19 +188,11 @@ impl Machine<'_> {
             (Boxes::Tiled(_), Walk::Pixels(_)) => "a copy by im2col of a tiled tensor map".into(),
             (Boxes::Im2col(_), Walk::Tiles) => "a copy of a tile of a tensor map of im2col".into(),
         };
-        let at = At::lane(b, w, s.pc, lane).address(address);
-        self.fault(FaultKind::Undefined, at, &what)
+        s.refuse_at(FaultKind::Undefined, address, what)
     }
 
-    fn read_tensor_map(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        address: u64,
-    ) -> Run<(TensorMap, u64)> {
-        self.at_map(b, w, s, address)?;
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
+    fn read_tensor_map(&self, s: Site, address: u64) -> Run<(TensorMap, u64)> {
+        self.at_map(s, address)?;
         let bytes = match address.checked_sub(PARAM_WINDOW) {
             Some(offset) if offset >> 32 == 0 => {
                 let from = self.job.params.get(offset as usize..);
@@ -225,13 +202,13 @@ impl Machine<'_> {
         };
         let Some(bytes) = bytes else {
             let what = format!("a tensor map at {address:#x}, where no parameter or buffer is");
-            return self.fault(FaultKind::OutOfBounds, at, &what);
+            return s.refuse_at(FaultKind::OutOfBounds, address, what);
         };
         match decode_tensor_map(bytes) {
             Some(map) => Ok(map),
             None => {
                 let what = format!("the bytes at {address:#x} are no tensor map");
-                self.fault(FaultKind::Undefined, at, &what)
+                s.refuse_at(FaultKind::Undefined, address, what)
             }
         }
     }

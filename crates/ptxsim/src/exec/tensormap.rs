@@ -101,19 +101,18 @@ impl Machine<'_> {
         x: &LaneAccess,
     ) -> Run<Observed> {
         let address = x.at[x.site.mask.trailing_zeros() as usize];
-        self.at_map(b, w, x.site, address)?;
-        self.in_window(b, w, x, b.shared.len(), AddressSpace::Shared)?;
+        self.at_map(x.site, address)?;
+        self.in_window(x, b.shared.len(), AddressSpace::Shared)?;
         Ok(self.observe_shared::<CHECKS>(b, w, None, x))
     }
 
     /// Faults if a map does not begin at a multiple of [`MAP_ALIGN`].
-    pub fn at_map(&self, b: &BlockState, w: &Warp, s: Site, address: u64) -> Run<()> {
+    pub fn at_map(&self, s: Site, address: u64) -> Run<()> {
         if address.is_multiple_of(MAP_ALIGN) {
             return Ok(());
         }
         let what = format!("a tensor map at {address:#x}, which is no multiple of {MAP_ALIGN}");
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
-        self.fault(FaultKind::Misaligned, at, &what)
+        s.refuse_at(FaultKind::Misaligned, address, what)
     }
 
     /// Checks a change of a map in global memory and notes it. Returns the allocation and the offset of the map.
@@ -124,11 +123,11 @@ impl Machine<'_> {
         s: Site,
         address: u64,
     ) -> Run<(usize, usize, Observed)> {
-        self.at_map(b, w, s, address)?;
+        self.at_map(s, address)?;
         let lane = s.mask.trailing_zeros() as usize;
         let all = [address; LANES];
         let x = LaneAccess::new(s, &all, BYTES, Direction::Write);
-        let (i, at) = self.locate(b, w, &x, lane)?;
+        let (i, at) = self.locate(&x, lane)?;
         let places = [at as u64; LANES];
         let seen = self.observe_global::<CHECKS>(b, w, i, &LaneAccess { at: &places, ..x });
         if CHECKS {
@@ -165,7 +164,7 @@ impl Machine<'_> {
         if b.acquired_maps.get(&address) == Some(&change.number) {
             return;
         }
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(address);
+        let at = At::first(b, w, s).address(address);
         let other = Other::by(change.instruction, change.thread);
         self.find(FindingKind::GlobalRace, at, Some(other), |m| {
             FindingEvent::NoProxyFence(m.name_of(s.pc))

@@ -44,7 +44,7 @@ impl Machine<'_> {
         b: &mut BlockState,
         w: &mut Warp,
         turn: u64,
-    ) -> Run<Turn> {
+    ) -> Launched<Turn> {
         let mut left = turn;
         let mut exclusive = 0_u32;
         let mut after = None;
@@ -81,10 +81,11 @@ impl Machine<'_> {
                     break;
                 }
                 let next = if CHECKS && self.has_to_follow(w) {
-                    self.straight_followed::<CHECKS>(b, w, &mut now, stop)?
+                    self.straight_followed::<CHECKS>(b, w, &mut now, stop)
                 } else {
-                    self.straight::<CHECKS>(b, w, &mut now, stop)?
+                    self.straight::<CHECKS>(b, w, &mut now, stop)
                 };
+                let next = next.map_err(|refusal| self.refused(b, w, now.pc, *refusal))?;
                 let end = now.pc + u32::from(!matches!(next, Next::Step));
                 self.costs.issue(from, end, mask.count_ones());
                 left -= u64::from(end - from);
@@ -120,7 +121,7 @@ impl Machine<'_> {
                 let first = w.lanes.waiting().first();
                 let (pc, mask) = first.map_or((0, 1), |group| (group.pc(), group.mask()));
                 let at = At::lane(b, w, pc, mask.trailing_zeros());
-                return self.fault(FaultKind::Budget, at, what);
+                return Err(self.fault(FaultKind::Budget, at, what));
             }
             if polling {
                 return Ok(Turn::Polling);
@@ -238,10 +239,10 @@ impl Machine<'_> {
         match &inst.op {
             Op::Branch(to) => return Ok(self.branch(w, now, mask, *to)),
             Op::BranchIndexed(targets) => {
-                return self.branch_indexed(b, w, now, mask, (targets, o[1]));
+                return self.branch_indexed(w, now, mask, (targets, o[1]));
             }
             Op::Call(to) => return Ok(call(w, now, mask, *to)),
-            Op::CallIndirect(table) => return self.call_indirect(b, w, now, mask, (table, o[1])),
+            Op::CallIndirect(table) => return self.call_indirect(w, now, mask, (table, o[1])),
             Op::Return => return Ok(return_from_call(w, now, mask)),
             Op::Exit => return Ok(self.exit::<CHECKS>(b, w, now, mask)),
             _ if mask == 0 => return Ok(Next::Step),
@@ -256,14 +257,14 @@ impl Machine<'_> {
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Texture(t) => self.fetch::<CHECKS>(b, w, t, s)?,
             Op::Surface(t) => self.surface::<CHECKS>(b, w, t, s)?,
-            Op::ImageQuery(asked) => self.ask_image(b, w, *asked, (o[0], o[1]), s)?,
+            Op::ImageQuery(asked) => self.ask_image(w, *asked, (o[0], o[1]), s)?,
             Op::CpAsync { to, from, bytes } => {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?;
             }
             Op::CpCommit => w.copies.commit(mask),
             Op::CpWait(keep) => self.cp_wait(b, w, *keep, mask),
             Op::Bulk(copy) => self.bulk_copy::<CHECKS>(b, w, copy, o[2], s)?,
-            Op::BulkPrefetch(prefetch) => self.bulk_prefetch(b, w, prefetch, o[2], s)?,
+            Op::BulkPrefetch(prefetch) => self.bulk_prefetch(w, prefetch, o[2], s)?,
             Op::BulkCommit => w.bulk.commit(mask),
             Op::BulkWait { keep, reads_only } => {
                 self.bulk_wait::<CHECKS>(b, w, (*keep, *reads_only), mask);
@@ -283,7 +284,7 @@ impl Machine<'_> {
             Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => self.read_clock(b, w, (o[0], *wide), mask),
-            Op::Trap => return self.trap(b, w, s),
+            Op::Trap => return self.trap(s),
             Op::Assert(told) => return self.fail_assertion(b, w, s, *told),
             Op::Fence(fence) => self.fence(b, w, *fence),
             Op::InitFence => self.fence_inits(b, w),

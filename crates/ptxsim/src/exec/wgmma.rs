@@ -170,14 +170,7 @@ impl Machine<'_> {
             0 => m.shape.n * DEPTH_BYTES / PASS,
             _ => 0,
         };
-        let passes = u64::from(a + b);
-        self.add_shared(
-            s,
-            Passes {
-                taken: passes,
-                ideal: passes,
-            },
-        );
+        self.add_shared(s, Passes::ideal(u64::from(a + b)));
     }
 
     /// Begins a product: reads its operands, checks the registers, and computes the sums to come.
@@ -188,12 +181,11 @@ impl Machine<'_> {
         m: &Wgmma,
         s: Site,
     ) -> Run<()> {
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
         let group = w.index / WARPS_OF_GROUP;
         let is_whole = (group + 1) * WARPS_OF_GROUP * LANES as u32 <= b.barriers.threads();
         if s.mask != ALL || !is_whole {
             let what = "wgmma by part of a warpgroup, which is four whole warps";
-            return self.fault(FaultKind::Undefined, at, what);
+            return s.refuse(FaultKind::Undefined, what);
         }
         self.count_wgmma(w, m, s);
         let rows = w.index % WARPS_OF_GROUP * ROWS;
@@ -269,11 +261,7 @@ impl Machine<'_> {
         let all = w.regs.r64[register as usize].0;
         if let Some(lane) = (0..LANES).find(|l| all[*l] != all[0]) {
             let what = format!("lanes give different descriptors of {name}");
-            return self.fault(
-                FaultKind::Undefined,
-                At::lane(b, w, s.pc, lane as u32),
-                &what,
-            );
+            return s.only(lane).refuse(FaultKind::Undefined, what);
         }
         let descriptor = Descriptor::from_bits(all[0]);
         let bytes = elem.bits() / 8;
@@ -296,8 +284,8 @@ impl Machine<'_> {
                         "the descriptor of {name} leads to shared address {at:#x} of {} bytes",
                         b.shared.len()
                     );
-                    let at = At::lane(b, w, s.pc, 0).address(u64::from(at));
-                    return self.fault(FaultKind::OutOfBounds, at, &what);
+                    let one = s.only(0);
+                    return one.refuse_at(FaultKind::OutOfBounds, u64::from(at), what);
                 }
                 places.push(at);
             }
@@ -441,7 +429,7 @@ impl Machine<'_> {
         if s.mask == 0 {
             return;
         }
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+        let at = At::first(b, w, s);
         let fences = w.products.fences;
         inst.registers(|how, (class, register)| {
             if class != Class::R32 {
@@ -607,7 +595,7 @@ impl Machine<'_> {
         let mut left: Vec<Product> = w.products.committed.drain(..).flatten().collect();
         left.append(&mut w.products.open);
         for product in left {
-            let at = At::lane(b, w, s.pc, s.mask.trailing_zeros());
+            let at = At::first(b, w, s);
             self.find_in_flight(at, Some(product.instruction), Clash::ThreadEnds, None);
             self.land_product(w, product);
         }

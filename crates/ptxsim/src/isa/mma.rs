@@ -9,6 +9,7 @@
 use super::{Access, AddressSpace};
 use crate::num::round::Round;
 use crate::regs::Class;
+use crate::words::words;
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,22 +20,23 @@ pub enum Part {
     Acc,
 }
 
-/// The types that elements of a fragment can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Elem {
-    F16,
-    Bf16,
-    Tf32,
-    F32,
-    F64,
-    E4m3,
-    E5m2,
-    S8,
-    U8,
-    S4,
-    U4,
-    B1,
-    S32,
+words! {
+    /// The types that elements of a fragment can have.
+    pub enum Elem {
+        F16 = "f16",
+        Bf16 = "bf16",
+        Tf32 = "tf32",
+        F32 = "f32",
+        F64 = "f64",
+        E4m3 = "e4m3",
+        E5m2 = "e5m2",
+        S8 = "s8",
+        U8 = "u8",
+        S4 = "s4",
+        U4 = "u4",
+        B1 = "b1",
+        S32 = "s32",
+    }
 }
 
 impl Elem {
@@ -201,14 +203,15 @@ pub struct Quads {
     pub registers: Fragments,
 }
 
-/// The formats of less than 16 bits that sm_100 and later multiply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Narrow {
-    E4m3,
-    E5m2,
-    E2m3,
-    E3m2,
-    E2m1,
+words! {
+    /// The formats of less than 16 bits that sm_100 and later multiply.
+    pub enum Narrow {
+        E4m3 = "e4m3",
+        E5m2 = "e5m2",
+        E2m3 = "e2m3",
+        E3m2 = "e3m2",
+        E2m1 = "e2m1",
+    }
 }
 
 /// The formats of scales, which have no sign.
@@ -514,26 +517,6 @@ pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
         Part::B => (t * p + i % p + register * 4 * p, g),
         Part::Acc => (g + i / 2 % 2 * 8, 2 * t + i % 2),
     }
-}
-
-/// Returns the element type that a word of `wmma` or `mma` names.
-pub fn element(word: &str) -> Option<Elem> {
-    Some(match word {
-        "f16" => Elem::F16,
-        "bf16" => Elem::Bf16,
-        "tf32" => Elem::Tf32,
-        "f32" => Elem::F32,
-        "f64" => Elem::F64,
-        "e4m3" => Elem::E4m3,
-        "e5m2" => Elem::E5m2,
-        "s8" => Elem::S8,
-        "u8" => Elem::U8,
-        "s4" => Elem::S4,
-        "u4" => Elem::U4,
-        "b1" => Elem::B1,
-        "s32" => Elem::S32,
-        _ => return None,
-    })
 }
 
 /// Returns the shape that a word such as `m16n8k16` names.

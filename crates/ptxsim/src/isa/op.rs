@@ -6,6 +6,7 @@ use crate::alu::{AluOp, Operands};
 use crate::image::Geometry;
 use crate::regs::Class;
 use crate::tensor_map::MapField;
+use crate::words::words;
 use model::MapElement;
 
 /// The first generic address of each window; all other addresses are global memory. An address in a window is this base
@@ -158,14 +159,15 @@ pub struct TextureFetch {
     pub layer: Option<u32>,
 }
 
-/// The effect of a surface access outside the surface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutsideSurface {
-    Trap,
-    /// The access goes to the nearest element inside.
-    Clamp,
-    /// A read returns 0, and a write has no effect.
-    Zero,
+words! {
+    /// The effect of a surface access outside the surface.
+    pub enum OutsideSurface {
+        Trap = "trap",
+        /// The access goes to the nearest element inside.
+        Clamp = "clamp",
+        /// A read returns 0, and a write has no effect.
+        Zero = "zero",
+    }
 }
 
 /// A load or store of a surface, unformatted. The address of `access` is the handle; x is in bytes.
@@ -179,14 +181,15 @@ pub struct SurfaceAccess {
     pub layer: Option<u32>,
 }
 
-/// The property that `txq` or `suq` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageQuery {
-    Width,
-    Height,
-    Depth,
-    Layers,
-    NormalizedCoordinates,
+words! {
+    /// The property that `txq` or `suq` asks for.
+    pub enum ImageQuery {
+        Width = "width",
+        Height = "height",
+        Depth = "depth",
+        Layers = "array_size",
+        NormalizedCoordinates = "normalized_coords",
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,12 +233,13 @@ pub struct Atomic {
     pub answers: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShflMode {
-    Up,
-    Down,
-    Bfly,
-    Idx,
+words! {
+    pub enum ShflMode {
+        Up = "up",
+        Down = "down",
+        Bfly = "bfly",
+        Idx = "idx",
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,56 +15,17 @@ pub struct Format {
     nan: u32,
 }
 
-pub const F16: Format = Format {
-    exponent_bits: 5,
-    fraction_bits: 10,
-    max_finite: 0x7bff,
-    infinity: Some(0x7c00),
-    nan: 0x7fff,
-};
-pub const BF16: Format = Format {
-    exponent_bits: 8,
-    fraction_bits: 7,
-    max_finite: 0x7f7f,
-    infinity: Some(0x7f80),
-    nan: 0x7fff,
-};
+pub const F16: Format = Format::with_infinity(5, 10);
+pub const BF16: Format = Format::with_infinity(8, 7);
 pub const E4M3: Format = Format {
-    exponent_bits: 4,
-    fraction_bits: 3,
+    // The last code is the NaN.
     max_finite: 0x7e,
-    infinity: None,
-    nan: 0x7f,
+    ..Format::only_numbers(4, 3)
 };
-pub const E5M2: Format = Format {
-    exponent_bits: 5,
-    fraction_bits: 2,
-    max_finite: 0x7b,
-    infinity: Some(0x7c),
-    nan: 0x7f,
-};
-
-pub const E2M3: Format = Format {
-    exponent_bits: 2,
-    fraction_bits: 3,
-    max_finite: 0x1f,
-    infinity: None,
-    nan: 0x1f,
-};
-pub const E3M2: Format = Format {
-    exponent_bits: 3,
-    fraction_bits: 2,
-    max_finite: 0x1f,
-    infinity: None,
-    nan: 0x1f,
-};
-pub const E2M1: Format = Format {
-    exponent_bits: 2,
-    fraction_bits: 1,
-    max_finite: 7,
-    infinity: None,
-    nan: 7,
-};
+pub const E5M2: Format = Format::with_infinity(5, 2);
+pub const E2M3: Format = Format::only_numbers(2, 3);
+pub const E3M2: Format = Format::only_numbers(3, 2);
+pub const E2M1: Format = Format::only_numbers(2, 1);
 
 /// Returns the value of a ue8m0. Its codes are powers of two from 2^-127 on, without a sign and without 0, and the last
 /// code is the NaN.
@@ -103,6 +64,28 @@ pub fn ue8m0_to_bf16(code: u32) -> u32 {
 }
 
 impl Format {
+    /// Returns a format of numbers alone.
+    const fn only_numbers(exponent_bits: u32, fraction_bits: u32) -> Self {
+        let largest = (1 << (exponent_bits + fraction_bits)) - 1;
+        Self {
+            exponent_bits,
+            fraction_bits,
+            max_finite: largest,
+            infinity: None,
+            nan: largest,
+        }
+    }
+
+    /// Returns a format whose largest exponent is that of infinity and of NaNs, as in IEEE 754.
+    const fn with_infinity(exponent_bits: u32, fraction_bits: u32) -> Self {
+        let infinity = ((1 << exponent_bits) - 1) << fraction_bits;
+        Self {
+            max_finite: infinity - 1,
+            infinity: Some(infinity),
+            ..Self::only_numbers(exponent_bits, fraction_bits)
+        }
+    }
+
     fn sign_bit(self) -> u32 {
         1 << (self.exponent_bits + self.fraction_bits)
     }

@@ -4,6 +4,7 @@
 //! instruction is its dotted words and its operands.
 
 use super::lines::{LineId, Lines};
+use crate::words::words;
 use std::sync::Arc;
 
 /// A position in the PTX text. Lines and columns count from 1; columns count characters.
@@ -13,69 +14,44 @@ pub struct Pos {
     pub column: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
-    Reg,
-    Global,
-    Shared,
-    Local,
-    Param,
-    Const,
+words! {
+    pub enum Space {
+        Reg = "reg",
+        Global = "global",
+        Shared = "shared",
+        Local = "local",
+        Param = "param",
+        Const = "const",
+    }
 }
 
-/// The fundamental types of PTX (PTX ISA 5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ty {
-    Pred,
-    B8,
-    B16,
-    B32,
-    B64,
-    B128,
-    U8,
-    U16,
-    U32,
-    U64,
-    S8,
-    S16,
-    S32,
-    S64,
-    F16,
-    F16x2,
-    Bf16,
-    Bf16x2,
-    F32,
-    F64,
+words! {
+    /// The fundamental types of PTX (PTX ISA 5.2).
+    pub enum Ty {
+        Pred = "pred",
+        B8 = "b8",
+        B16 = "b16",
+        B32 = "b32",
+        B64 = "b64",
+        B128 = "b128",
+        U8 = "u8",
+        U16 = "u16",
+        U32 = "u32",
+        U64 = "u64",
+        S8 = "s8",
+        S16 = "s16",
+        S32 = "s32",
+        S64 = "s64",
+        F16 = "f16",
+        F16x2 = "f16x2",
+        Bf16 = "bf16",
+        Bf16x2 = "bf16x2",
+        F32 = "f32",
+        F64 = "f64",
+    }
 }
 
 impl Ty {
-    /// Returns the type that a word names.
-    pub fn parse(word: &str) -> Option<Ty> {
-        Some(match word {
-            "pred" => Ty::Pred,
-            "b8" => Ty::B8,
-            "b16" => Ty::B16,
-            "b32" => Ty::B32,
-            "b64" => Ty::B64,
-            "b128" => Ty::B128,
-            "u8" => Ty::U8,
-            "u16" => Ty::U16,
-            "u32" => Ty::U32,
-            "u64" => Ty::U64,
-            "s8" => Ty::S8,
-            "s16" => Ty::S16,
-            "s32" => Ty::S32,
-            "s64" => Ty::S64,
-            "f16" => Ty::F16,
-            "f16x2" => Ty::F16x2,
-            "bf16" => Ty::Bf16,
-            "bf16x2" => Ty::Bf16x2,
-            "f32" => Ty::F32,
-            "f64" => Ty::F64,
-            _ => return None,
-        })
-    }
-
     /// Returns the bytes in memory. A predicate has none of its own; 1 is what each one of an array would take.
     pub fn bytes(self) -> u32 {
         match self {
@@ -168,6 +144,16 @@ pub enum Operand {
     },
     /// The arguments or results of a call, such as `(param0, param1)`.
     List(Vec<Operand>),
+}
+
+impl Operand {
+    /// Returns the elements of a vector, or the operand itself as the only element.
+    pub fn elements(&self) -> &[Operand] {
+        match self {
+            Operand::Vector(all) => all,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -21,6 +21,11 @@ pub struct At {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId(u32);
 
+impl LineId {
+    /// No line at all.
+    pub const NONE: LineId = LineId(0);
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Line {
     at: At,

@@ -12,7 +12,7 @@ pub use tokens::{Token, code_tokens};
 
 use ast::*;
 use lines::{At, Call, LineId, LineReader};
-use scan::{InlineAsm, Scanner};
+use scan::{InlineAsm, Scanner, refuse};
 use std::sync::Arc;
 
 /// The number of registers of a range, at most. No compiler writes as many, and a text that does is refused.
@@ -63,10 +63,7 @@ impl<'a> Parser<'a> {
                     }
                     Number::Int(v) if v < 100 => (v as u32, 0),
                     _ => {
-                        return Err(ParseError {
-                            pos,
-                            message: "this is not a PTX version".into(),
-                        });
+                        return refuse(pos, "this is not a PTX version");
                     }
                 };
             }
@@ -77,22 +74,10 @@ impl<'a> Parser<'a> {
                 }
             }
             ".address_size" => {
-                let pos = self.s.pos();
-                if self.s.number()? != Number::Int(64) {
-                    return Err(ParseError {
-                        pos,
-                        message: "only 64-bit addresses are supported".into(),
-                    });
-                }
+                self.integer(|v| v == 64, "only 64-bit addresses are supported")?;
             }
             ".file" => {
-                let pos = self.s.pos();
-                let Number::Int(index) = self.s.number()? else {
-                    return Err(ParseError {
-                        pos,
-                        message: "a file number must be an integer".into(),
-                    });
-                };
+                let index = self.integer(|_| true, "a file number must be an integer")?;
                 let name = self.s.string()?.to_string();
                 while self.s.take_if(b',')? {
                     self.s.number()?;
@@ -112,11 +97,10 @@ impl<'a> Parser<'a> {
                 self.declaration(module)?;
             }
             other => {
-                let message = format!("directive `{other}` is not allowed here");
-                return Err(ParseError {
-                    pos: start.pos(),
-                    message,
-                });
+                return refuse(
+                    start.pos(),
+                    format!("directive `{other}` is not allowed here"),
+                );
             }
         }
         Ok(())
@@ -210,16 +194,13 @@ impl<'a> Parser<'a> {
                             refused.get_or_insert((word.to_string(), pos));
                         }
                         ".reqnctapercluster" => function.clusters.required = Some(self.three()?),
-                        ".maxclusterrank" => {
-                            function.clusters.most = match self.s.number()? {
-                                Number::Int(n) => u32::try_from(n).ok(),
-                                _ => None,
-                            };
-                        }
+                        ".maxclusterrank" => function.clusters.most = self.count()?,
                         ".pragma" => self.s.skip_to_semicolon()?,
                         other => {
-                            let message = format!("`{other}` of a function is not supported");
-                            return Err(ParseError { pos, message });
+                            return refuse(
+                                pos,
+                                format!("`{other}` of a function is not supported"),
+                            );
                         }
                     }
                 }
@@ -241,6 +222,19 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Reads an integer for which `is_allowed` is true. Everything else is an error with this message.
+    fn integer(
+        &mut self,
+        is_allowed: impl Fn(u64) -> bool,
+        message: impl Into<String>,
+    ) -> Result<u64, ParseError> {
+        let pos = self.s.pos();
+        match self.s.number()? {
+            Number::Int(v) if is_allowed(v) => Ok(v),
+            _ => refuse(pos, message),
+        }
+    }
+
     /// Reads one to three numbers of threads or blocks.
     fn three(&mut self) -> Result<[u32; 3], ParseError> {
         let mut dims = [1; 3];
@@ -248,16 +242,7 @@ impl<'a> Parser<'a> {
             if i > 0 && !self.s.take_if(b',')? {
                 break;
             }
-            let pos = self.s.pos();
-            *dim = match self.s.number()? {
-                Number::Int(v) if v <= 1024 => v as u32,
-                _ => {
-                    return Err(ParseError {
-                        pos,
-                        message: "a block has at most 1024 threads".into(),
-                    });
-                }
-            };
+            *dim = self.integer(|v| v <= 1024, "a block has at most 1024 threads")? as u32;
         }
         Ok(dims)
     }
@@ -307,12 +292,6 @@ impl<'a> Parser<'a> {
         while self.s.peek()? == Some(b'.') {
             let pos = self.s.pos();
             match self.s.directive()? {
-                ".reg" => var.space = Space::Reg,
-                ".global" => var.space = Space::Global,
-                ".shared" => var.space = Space::Shared,
-                ".local" => var.space = Space::Local,
-                ".param" => var.space = Space::Param,
-                ".const" => var.space = Space::Const,
                 ".align" => var.align = Some(self.alignment(pos)?),
                 ".ptr" => self.pointee()?,
                 ".v2" => var.vector = 2,
@@ -322,29 +301,29 @@ impl<'a> Parser<'a> {
                     self.s.expect(b'(')?;
                     let attribute = self.s.directive()?;
                     if attribute != ".managed" {
-                        let message = format!("the attribute `{attribute}` is not supported");
-                        return Err(ParseError { pos, message });
+                        return refuse(
+                            pos,
+                            format!("the attribute `{attribute}` is not supported"),
+                        );
                     }
                     self.s.expect(b')')?;
                 }
                 ".attribute" | ".noalias" => {
                     if self.s.peek()? == Some(b'(') {
-                        return Err(ParseError {
-                            pos,
-                            message: "attributes of variables are not supported".into(),
-                        });
+                        return refuse(pos, "attributes of variables are not supported");
                     }
                 }
-                word => match word.strip_prefix('.').and_then(Ty::parse) {
-                    Some(ty) => {
-                        var.ty = ty;
-                        has_type = true;
+                word => {
+                    let name = word.trim_start_matches('.');
+                    match (Space::parse(name), Ty::parse(name)) {
+                        (Some(space), _) => var.space = space,
+                        (_, Some(ty)) => (var.ty, has_type) = (ty, true),
+                        _ => {
+                            let what = format!("`{word}` is not a supported type or state space");
+                            return refuse(pos, what);
+                        }
                     }
-                    None => {
-                        let message = format!("`{word}` is not a supported type or state space");
-                        return Err(ParseError { pos, message });
-                    }
-                },
+                }
             }
         }
         if !has_type {
@@ -357,10 +336,7 @@ impl<'a> Parser<'a> {
     fn alignment(&mut self, pos: Pos) -> Result<u32, ParseError> {
         match self.s.number()? {
             Number::Int(v) if v.is_power_of_two() && v <= 4096 => Ok(v as u32),
-            _ => Err(ParseError {
-                pos,
-                message: "an alignment must be a power of two up to 4096".into(),
-            }),
+            _ => refuse(pos, "an alignment must be a power of two up to 4096"),
         }
     }
 
@@ -390,14 +366,9 @@ impl<'a> Parser<'a> {
         var.count = None;
         var.init.clear();
         if self.s.take_if(b'<')? {
-            let pos = self.s.pos();
-            var.count = match self.s.number()? {
-                Number::Int(v) if v <= u64::from(MAX_REGISTERS) => Some(v as u32),
-                _ => {
-                    let message = format!("a register range has at most {MAX_REGISTERS} registers");
-                    return Err(ParseError { pos, message });
-                }
-            };
+            let what = format!("a register range has at most {MAX_REGISTERS} registers");
+            let count = self.integer(|v| v <= u64::from(MAX_REGISTERS), what)?;
+            var.count = Some(count as u32);
             self.s.expect(b'>')?;
         }
         while self.s.take_if(b'[')? {
@@ -406,17 +377,9 @@ impl<'a> Parser<'a> {
                 continue;
             }
             let pos = self.s.pos();
-            let Number::Int(n) = self.s.number()? else {
-                return Err(ParseError {
-                    pos,
-                    message: "an array's size must be an integer".into(),
-                });
-            };
+            let n = self.integer(|_| true, "an array's size must be an integer")?;
             let Some(elements) = var.elements.checked_mul(n).filter(|&e| e < 1 << 40) else {
-                return Err(ParseError {
-                    pos,
-                    message: "this array is too large".into(),
-                });
+                return refuse(pos, "this array is too large");
             };
             var.elements = elements;
             self.s.expect(b']')?;
@@ -472,16 +435,8 @@ impl<'a> Parser<'a> {
         let mut total = 0_i64;
         while matches!(self.s.peek()?, Some(b'+' | b'-')) {
             self.s.take_if(b'+')?;
-            let pos = self.s.pos();
-            match self.s.number()? {
-                Number::Int(v) => total = total.wrapping_add(v as i64),
-                _ => {
-                    return Err(ParseError {
-                        pos,
-                        message: "an offset must be an integer".into(),
-                    });
-                }
-            }
+            let offset = self.integer(|_| true, "an offset must be an integer")?;
+            total = total.wrapping_add(offset as i64);
         }
         Ok(total)
     }
@@ -503,8 +458,7 @@ impl<'a> Parser<'a> {
                 "function_name" => callee = (self.s.name()?, self.optional_offset()?),
                 "inlined_at" => inlined_at = Some(self.at()?),
                 other => {
-                    let message = format!("`{other}` is not part of a .loc");
-                    return Err(ParseError { pos, message });
+                    return refuse(pos, format!("`{other}` is not part of a .loc"));
                 }
             }
         }
@@ -527,14 +481,8 @@ impl<'a> Parser<'a> {
 
     /// Reads an integer of 32 bits.
     fn small(&mut self) -> Result<u32, ParseError> {
-        let pos = self.s.pos();
-        match self.s.number()? {
-            Number::Int(v) if v <= u64::from(u32::MAX) => Ok(v as u32),
-            _ => Err(ParseError {
-                pos,
-                message: "expected a small whole number".into(),
-            }),
-        }
+        let fits = |v| v <= u64::from(u32::MAX);
+        Ok(self.integer(fits, "expected a small whole number")? as u32)
     }
 }
 

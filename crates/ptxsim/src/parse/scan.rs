@@ -10,6 +10,14 @@ pub struct ParseError {
     pub message: String,
 }
 
+/// Returns an error at a position.
+pub fn refuse<T>(pos: Pos, message: impl Into<String>) -> Result<T, ParseError> {
+    Err(ParseError {
+        pos,
+        message: message.into(),
+    })
+}
+
 /// A position in a text, and the functions that read from there on.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
@@ -61,14 +69,15 @@ impl<'a> Scanner<'a> {
 
     /// Returns an error at the position.
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
-        Err(ParseError {
-            pos: self.pos(),
-            message: message.into(),
-        })
+        refuse(self.pos(), message)
     }
 
     fn byte(&self, ahead: usize) -> Option<u8> {
         self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    fn next_char(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
     }
 
     fn advance(&mut self) {
@@ -101,10 +110,7 @@ impl<'a> Scanner<'a> {
                     self.advance();
                     while (self.byte(0), self.byte(1)) != (Some(b'*'), Some(b'/')) {
                         if self.byte(0).is_none() {
-                            return Err(ParseError {
-                                pos: start,
-                                message: "unterminated comment".into(),
-                            });
+                            return refuse(start, "unterminated comment");
                         }
                         self.advance();
                     }
@@ -150,21 +156,13 @@ impl<'a> Scanner<'a> {
 
     /// Takes one character, whatever it is.
     pub fn any(&mut self) {
-        let length = self
-            .text
-            .get(self.at..)
-            .and_then(|rest| rest.chars().next())
-            .map_or(1, char::len_utf8);
+        let length = self.next_char().map_or(1, char::len_utf8);
         (0..length).for_each(|_| self.advance());
     }
 
     /// Returns the text at this place, for a message.
     pub fn describe(&self) -> String {
-        match self
-            .text
-            .get(self.at..)
-            .and_then(|rest| rest.chars().next())
-        {
+        match self.next_char() {
             None => "the end of the text".into(),
             Some(c) if c.is_control() => format!("{c:?}"),
             Some(c) => format!("`{c}`"),
@@ -266,7 +264,7 @@ impl<'a> Scanner<'a> {
         }
         self.skip()?;
         let pos = self.pos();
-        let bad = |message: String| Err(ParseError { pos, message });
+        let bad = |message: String| refuse(pos, message);
         let start = self.at;
         self.run(|c| c.is_ascii_alphanumeric());
         if self.byte(0) == Some(b'.') && self.byte(1).is_some_and(|c| c.is_ascii_digit()) {
@@ -274,11 +272,10 @@ impl<'a> Scanner<'a> {
             self.run(|c| c.is_ascii_alphanumeric());
         }
         let so_far = self.text.get(start..self.at).unwrap_or("");
-        let exponent_follows = so_far.ends_with(['e', 'E'])
-            && !so_far.starts_with("0x")
-            && !so_far.starts_with("0X")
-            && !so_far.starts_with("0f")
-            && !so_far.starts_with("0d");
+        let is_bits = ["0x", "0X", "0f", "0d"]
+            .iter()
+            .any(|mark| so_far.starts_with(mark));
+        let exponent_follows = so_far.ends_with(['e', 'E']) && !is_bits;
         if exponent_follows && matches!(self.byte(0), Some(b'-' | b'+')) {
             self.advance();
             self.run(|c| c.is_ascii_digit());
@@ -299,24 +296,14 @@ impl<'a> Scanner<'a> {
             };
         }
         let digits = word.strip_suffix('U').unwrap_or(word);
-        let parsed = if let Some(hex) = digits
-            .strip_prefix("0x")
-            .or_else(|| digits.strip_prefix("0X"))
-        {
-            u64::from_str_radix(hex, 16).ok()
-        } else if let Some(bin) = digits
-            .strip_prefix("0b")
-            .or_else(|| digits.strip_prefix("0B"))
-        {
-            u64::from_str_radix(bin, 2).ok()
-        } else if digits.len() > 1
-            && digits.starts_with('0')
-            && digits.bytes().all(|c| c.is_ascii_digit())
-        {
-            u64::from_str_radix(digits, 8).ok()
-        } else {
-            digits.parse::<u64>().ok()
+        let (prefix, radix) = match digits.as_bytes() {
+            [b'0', b'x' | b'X', ..] => (2, 16),
+            [b'0', b'b' | b'B', ..] => (2, 2),
+            [b'0', rest @ ..] if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit) => (1, 8),
+            _ => (0, 10),
         };
+        let digits = digits.get(prefix..).unwrap_or("");
+        let parsed = u64::from_str_radix(digits, radix).ok();
         if let Some(v) = parsed {
             return Ok(Number::Int(if negative { v.wrapping_neg() } else { v }));
         }

@@ -1,7 +1,7 @@
 //! Reads bodies of functions: labels, instructions, operands, declarations.
 
 use super::ast::*;
-use super::scan::is_name_start;
+use super::scan::{is_name_start, refuse};
 use super::{ParseError, Parser};
 
 /// The depth of braces within braces, at most. Names are looked for outwards, so that depth costs time.
@@ -98,13 +98,10 @@ impl Parser<'_> {
                 out.extend(self.variables()?.into_iter().map(Statement::Variable));
                 Ok(())
             }
-            other => {
-                let message = format!("directive `{other}` is not allowed in a function");
-                Err(ParseError {
-                    pos: start.pos(),
-                    message,
-                })
-            }
+            other => refuse(
+                start.pos(),
+                format!("directive `{other}` is not allowed in a function"),
+            ),
         }
     }
 
@@ -176,16 +173,7 @@ impl Parser<'_> {
             Some(self.s.name()?.to_string())
         };
         let offset = if base.is_none() {
-            let pos = self.s.pos();
-            match self.s.number()? {
-                Number::Int(v) => v as i64,
-                _ => {
-                    return Err(ParseError {
-                        pos,
-                        message: "an address must be an integer".into(),
-                    });
-                }
-            }
+            self.integer(|_| true, "an address must be an integer")? as i64
         } else {
             self.optional_offset()?
         };

@@ -93,6 +93,11 @@ impl<'a> LaneAccess<'a> {
         }
     }
 
+    /// Returns the same, counted in another way.
+    pub fn counted(self, counting: Counting) -> Self {
+        Self { counting, ..self }
+    }
+
     /// Returns the part of some lanes, at offsets in another memory.
     pub fn part<'b>(&self, mask: u32, at: &'b Addresses) -> LaneAccess<'b>
     where
@@ -193,7 +198,7 @@ impl Machine<'_> {
                 counting: Counting::Lanes,
                 lowest: None,
             };
-            self.aligned(b, w, x.site, (space, at), x.bytes)?;
+            self.aligned(x.site, (space, at), x.bytes)?;
             match (space, transfer) {
                 (AddressSpace::Global | AddressSpace::Generic, _) => {
                     self.in_global::<CHECKS>(b, w, transfer, &x)?;
@@ -212,16 +217,16 @@ impl Machine<'_> {
                 }
                 (AddressSpace::Local | AddressSpace::Param, Transfer::Update(_)) => {
                     let what = "an atomic outside global and shared memory";
-                    return self.fault(FaultKind::Undefined, x.first(b, w), what);
+                    return x.refuse(FaultKind::Undefined, what);
                 }
                 (AddressSpace::Local, _) => self.in_local::<CHECKS>(b, w, transfer, &x)?,
                 (AddressSpace::Param, Transfer::Load(_)) => {
-                    self.in_window(b, w, &x, self.job.params.len(), AddressSpace::Param)?;
+                    self.in_window(&x, self.job.params.len(), AddressSpace::Param)?;
                     transfer::deposit_all(&mut w.regs, access, self.job.params, at, mask);
                 }
                 (AddressSpace::Param, _) => {
                     let what = "write to a kernel parameter";
-                    return self.fault(FaultKind::ReadOnly, x.first(b, w), what);
+                    return x.refuse(FaultKind::ReadOnly, what);
                 }
             }
         }
@@ -252,7 +257,7 @@ impl Machine<'_> {
                 Some((i, at)) => (i, at, rest),
                 None => {
                     let lane = rest.trailing_zeros() as usize;
-                    let (i, at) = self.locate(b, w, x, lane)?;
+                    let (i, at) = self.locate(x, lane)?;
                     (i, [at as u64; LANES], 1 << lane)
                 }
             };
@@ -290,7 +295,7 @@ impl Machine<'_> {
         x: &LaneAccess,
     ) -> Run<()> {
         let size = self.program.local_bytes as usize;
-        self.in_window(b, w, x, size, AddressSpace::Local)?;
+        self.in_window(x, size, AddressSpace::Local)?;
         let base = |lane: usize| (w.first_thread() as usize + lane) * size;
         let at = std::array::from_fn(|lane| x.at[lane].wrapping_add(base(lane) as u64));
         let x = LaneAccess { at: &at, ..*x };
@@ -397,7 +402,7 @@ impl Machine<'_> {
         ) -> Run<()>,
     ) -> Run<()> {
         if space == AddressSpace::Shared || !self.cluster.is_at_work() {
-            self.in_window(b, w, x, b.shared.len(), AddressSpace::Shared)?;
+            self.in_window(x, b.shared.len(), AddressSpace::Shared)?;
             return each(self, b, w, None, x);
         }
         let at = x.at.map(|address| address & ((1 << CLUSTER_PAGE) - 1));
@@ -411,23 +416,22 @@ impl Machine<'_> {
             rest &= !mask;
             let x = x.part(mask, &at);
             if rank == b.rank {
-                self.in_window(b, w, &x, b.shared.len(), AddressSpace::Shared)?;
+                self.in_window(&x, b.shared.len(), AddressSpace::Shared)?;
                 each(self, b, w, None, &x)?;
                 continue;
             }
-            let place = self.cluster.blocks.get_mut(rank as usize);
-            let Some(mut owner) = place.and_then(Option::take) else {
-                let at = At::lane(b, w, x.site.pc, lane).address(address);
+            let Some(mut owner) = self.cluster.take(rank) else {
                 let what = format!(
                     "access out of bounds: address {address:#x} of shared::cluster, in a cluster of {} blocks,",
-                    self.cluster.blocks.len()
+                    self.cluster.size()
                 );
-                return self.fault(FaultKind::OutOfBounds, at, &what);
+                let one = x.site.only(lane as usize);
+                return one.refuse_at(FaultKind::OutOfBounds, address, what);
             };
             let done = self
-                .in_window(b, w, &x, owner.shared.len(), AddressSpace::Shared)
+                .in_window(&x, owner.shared.len(), AddressSpace::Shared)
                 .and_then(|()| each(self, b, w, Some(&mut owner), &x));
-            self.cluster.blocks[rank as usize] = Some(owner);
+            self.cluster.put(owner);
             done?;
         }
         Ok(())
@@ -435,9 +439,9 @@ impl Machine<'_> {
 }
 
 impl LaneAccess<'_> {
-    /// Returns the place and the address of the first lane.
-    fn first(&self, b: &BlockState, w: &Warp) -> At {
-        let lane = self.site.mask.trailing_zeros();
-        At::lane(b, w, self.site.pc, lane).address(self.at[lane as usize])
+    /// Refuses the access for its first lane.
+    fn refuse<T>(&self, kind: FaultKind, what: &str) -> Run<T> {
+        let lane = self.site.mask.trailing_zeros() as usize;
+        self.site.refuse_at(kind, self.at[lane], what)
     }
 }

@@ -76,6 +76,21 @@ pub struct Pattern {
     pub allocation: usize,
 }
 
+/// The patterns of a program's instructions, one for each at most.
+pub struct Patterns(Vec<Option<Box<Pattern>>>);
+
+impl Patterns {
+    pub fn new(instructions: usize) -> Self {
+        Self((0..instructions).map(|_| None).collect())
+    }
+
+    /// Returns the pattern of an instruction, if it has one.
+    #[inline(always)]
+    pub fn slot(&mut self, instruction: u32) -> &mut Option<Box<Pattern>> {
+        &mut self.0[instruction as usize]
+    }
+}
+
 impl Pattern {
     /// Works out the pattern of these addresses. Returns `None` if the lanes are too far apart, or if an access is not
     /// aligned to its size relative to the first one: such accesses go lane by lane.

@@ -16,7 +16,7 @@ use super::transfer::{collect_pattern, deposit_pattern};
 #[cfg(target_arch = "x86_64")]
 use crate::alu::has_v3;
 use crate::exec::observe::cost::Way;
-use crate::exec::observe::{copies, global_races, shared_races};
+use crate::exec::observe::{global_races, shared_races};
 use crate::exec::state::*;
 use crate::isa::*;
 use crate::memory::Content;
@@ -76,7 +76,7 @@ impl Machine<'_> {
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
         };
-        let Some(p) = &mut self.patterns[s.pc as usize] else {
+        let Some(p) = self.patterns.slot(s.pc) else {
             return false;
         };
         let Some(place) = place(access.space, lowest, p, bytes) else {
@@ -96,7 +96,7 @@ impl Machine<'_> {
                     return false;
                 }
                 if CHECKS {
-                    if !copies::are_far(b, p, from) || !WRITE && !are_whole(&b.shared, p, from) {
+                    if !b.under_way.are_far(p, from) || !WRITE && !are_whole(&b.shared, p, from) {
                         return false;
                     }
                     let (at, by) = ((from as u32, bytes), (w.index, s.pc));
@@ -144,7 +144,7 @@ impl Machine<'_> {
     /// Returns the lowest address of the access, and keeps its pattern for the instruction.
     #[inline(always)]
     pub fn arranged(&mut self, regs: &Regs, access: &Access, s: Site) -> Option<u64> {
-        let slot = &mut self.patterns[s.pc as usize];
+        let slot = self.patterns.slot(s.pc);
         if let Some(p) = slot
             && let Some(lowest) = p.lowest(regs, access.address, access.offset, s.mask)
         {

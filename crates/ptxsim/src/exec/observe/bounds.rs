@@ -25,14 +25,7 @@ fn span(a: &Addresses, mask: u32) -> (u64, u64) {
 impl Machine<'_> {
     /// Faults if an access of `bytes` by a lane is not aligned to its size.
     #[inline(always)]
-    pub fn aligned(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        (space, a): (AddressSpace, &Addresses),
-        bytes: u32,
-    ) -> Run<()> {
+    pub fn aligned(&self, s: Site, (space, a): (AddressSpace, &Addresses), bytes: u32) -> Run<()> {
         // One test for all lanes: a bit of a misaligned address shows in the union of all bits.
         let mut union = 0;
         for (l, x) in a.iter().enumerate() {
@@ -43,7 +36,7 @@ impl Machine<'_> {
         }
         let is_off = |l: &usize| a[*l] & u64::from(bytes - 1) != 0;
         match lanes(s.mask).find(is_off) {
-            Some(lane) => self.misaligned(b, w, s, (lane as u32, space, a[lane]), bytes),
+            Some(lane) => self.misaligned(s, (lane, space, a[lane]), bytes),
             None => Ok(()),
         }
     }
@@ -51,10 +44,8 @@ impl Machine<'_> {
     #[cold]
     fn misaligned(
         &self,
-        b: &BlockState,
-        w: &Warp,
         s: Site,
-        (lane, space, address): (u32, AddressSpace, u64),
+        (lane, space, address): (usize, AddressSpace, u64),
         bytes: u32,
     ) -> Run<()> {
         let op = self.program.code.get(s.pc as usize).map(|inst| &inst.op);
@@ -80,11 +71,7 @@ impl Machine<'_> {
         let what = format!(
             "misaligned {way} of {bytes} bytes: address {address:#x}{place} is not a multiple of {bytes}"
         );
-        self.fault(
-            FaultKind::Misaligned,
-            At::lane(b, w, s.pc, lane).address(address),
-            &what,
-        )
+        s.only(lane).refuse_at(FaultKind::Misaligned, address, what)
     }
 
     /// Returns the last variable in shared memory that begins at an address or before it.
@@ -127,13 +114,7 @@ impl Machine<'_> {
     /// Returns the allocation that a lane accesses in global memory, and the offset there. Faults if there is none, if
     /// it is another than the address was computed from, or if a constant is written.
     #[inline(always)]
-    pub fn locate(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        x: &LaneAccess,
-        lane: usize,
-    ) -> Run<(usize, usize)> {
+    pub fn locate(&mut self, x: &LaneAccess, lane: usize) -> Run<(usize, usize)> {
         let (s, address, bytes, write) = (x.site, x.at[lane], x.bytes, x.writes());
         let hint = self.hint;
         let in_origin = self
@@ -147,7 +128,6 @@ impl Machine<'_> {
                 return Ok((hint, at as usize));
             }
         }
-        let at = || At::lane(b, w, s.pc, lane as u32).address(address);
         let found = self.memory.find(address, u64::from(bytes));
         let Some(found) = found.filter(|_| in_origin) else {
             let way = if write { "write" } else { "read" };
@@ -164,12 +144,14 @@ impl Machine<'_> {
                     self.origin_of(s.pc, address)
                 ),
             };
-            return self.fault(FaultKind::OutOfBounds, at(), &what);
+            return s
+                .only(lane)
+                .refuse_at(FaultKind::OutOfBounds, address, what);
         };
         let allocation = self.memory.at(found);
         if write && allocation.read_only {
             let what = format!("write to the constant `{}`", allocation.name);
-            return self.fault(FaultKind::ReadOnly, at(), &what);
+            return s.only(lane).refuse_at(FaultKind::ReadOnly, address, what);
         }
         self.hint = found;
         Ok((found, (address - allocation.base) as usize))
@@ -177,14 +159,7 @@ impl Machine<'_> {
 
     /// Faults if a lane accesses a memory of `size` bytes outside of it, or outside of the variable that its address
     /// was computed from.
-    pub fn in_window(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        x: &LaneAccess,
-        size: usize,
-        space: AddressSpace,
-    ) -> Run<()> {
+    pub fn in_window(&self, x: &LaneAccess, size: usize, space: AddressSpace) -> Run<()> {
         let (s, a, bytes) = (x.site, x.at, x.bytes);
         let (low, high) = span(a, s.mask);
         let in_all = high
@@ -226,8 +201,7 @@ impl Machine<'_> {
                 "access of {bytes} bytes out of bounds: {what} address {:#x} of {size} bytes{place}{origin}",
                 a[l]
             );
-            let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-            return self.fault(FaultKind::OutOfBounds, at, &text);
+            return s.only(l).refuse_at(FaultKind::OutOfBounds, a[l], text);
         }
         Ok(())
     }

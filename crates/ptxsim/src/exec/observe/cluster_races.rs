@@ -7,7 +7,7 @@
 //! threads is reported, whichever comes first here.
 
 use crate::check::global::{Accessor, Conflict, GlobalShadow, Scoped};
-use crate::check::order::{Inter, Sparse};
+use crate::check::order::Inter;
 use crate::check::race::Strength;
 use crate::exec::access::LaneAccess;
 use crate::exec::access::address::{Addresses, Site};
@@ -29,7 +29,7 @@ impl Machine<'_> {
             s.mask.trailing_zeros(),
             b.shadow.as_ref().map(|c| c.epoch(w.index)),
         );
-        if self.cluster.ended[owner.rank as usize] {
+        if self.cluster.has_ended(owner.rank) {
             let at = At::lane(b, w, s.pc, lane);
             return self.tell_exited(at, owner.id);
         }
@@ -40,7 +40,7 @@ impl Machine<'_> {
             instruction: s.pc,
         };
         if let Some(epoch) = epoch {
-            self.cluster.visits.insert(by, Visit { epoch, lane });
+            self.cluster.note_visit(by, Visit { epoch, lane });
         }
     }
 
@@ -56,20 +56,8 @@ impl Machine<'_> {
 
     /// Reports, when a block of the cluster has ended, what others may still do to its shared memory, and it to theirs.
     pub fn tell_late_visits(&mut self, b: &BlockState) {
-        let visitors: Vec<(Visitor, Visit)> = self
-            .cluster
-            .visits
-            .iter()
-            .filter(|(by, _)| by.owner == b.rank)
-            .map(|(by, visit)| (*by, *visit))
-            .collect();
-        for (by, visit) in visitors {
-            let Some(block) = self
-                .cluster
-                .blocks
-                .get(by.block as usize)
-                .and_then(Option::as_ref)
-            else {
+        for (by, visit) in self.cluster.visits_to(b.rank) {
+            let Some(block) = self.cluster.block(by.block) else {
                 continue;
             };
             let number = number_of(block, by.warp);
@@ -90,11 +78,7 @@ impl Machine<'_> {
             .iter()
             .filter_map(|d| Some((d, d.from?)));
         for (d, from) in sent {
-            let source = self
-                .cluster
-                .blocks
-                .get(from as usize)
-                .and_then(Option::as_ref);
+            let source = self.cluster.block(from);
             if let (Some(copy), Some(source)) = (d.copies.first(), source) {
                 let thread = d.warp * LANES as u32 + d.lane;
                 let at = At::thread(source.id, thread, copy.instruction);
@@ -103,9 +87,7 @@ impl Machine<'_> {
         }
         let reading: Vec<_> = self
             .cluster
-            .blocks
-            .iter()
-            .flatten()
+            .others()
             .flat_map(|other| other.mbarriers.under_way())
             .filter(|d| d.from == Some(b.rank) && d.source.is_some())
             .filter_map(|d| {
@@ -168,10 +150,7 @@ impl Machine<'_> {
         for c in found.into_iter().filter(|c| c.block != b.number) {
             let warp = u64::from(c.block * me.warps + c.warp);
             // A fence of the mbarrier's initialisation made it ready for all who use the mbarrier.
-            if c.was_write
-                && self.initialises(c.instruction)
-                && c.epoch <= w.near.inits.epoch_of(warp)
-            {
+            if c.was_write && self.initialises(c.instruction) && w.near.knows_inits(warp, c.epoch) {
                 continue;
             }
             let l = c.lane as usize;
@@ -222,7 +201,7 @@ impl Machine<'_> {
                 epoch: clocks.epoch(w.index),
                 instruction: s.pc,
             };
-            self.cluster.inits.insert((b.rank, a[l]), init);
+            self.cluster.note_init(b.rank, a[l], init);
         }
     }
 
@@ -235,11 +214,11 @@ impl Machine<'_> {
         s: Site,
         (lane, address): (usize, u64),
     ) {
-        let Some(init) = self.cluster.inits.get(&(owner.rank, address)).copied() else {
+        let Some(init) = self.cluster.init_at(owner.rank, address) else {
             return;
         };
-        let known = |by: &Sparse| init.epoch <= by.epoch_of(init.warp);
-        if known(&w.inter.known) || known(&w.near.inits) {
+        let is_known = init.epoch <= w.inter.known.epoch_of(init.warp);
+        if is_known || w.near.knows_inits(init.warp, init.epoch) {
             return;
         }
         let at = At::lane(b, w, s.pc, lane as u32).address(address);

@@ -22,13 +22,46 @@ const NAMES: [&str; 5] = [
     "cp.async.bulk",
 ];
 
-/// Returns true if no copy is under way to or from the places of an access.
-#[inline(always)]
-pub fn are_far(b: &BlockState, p: &Pattern, from: usize) -> bool {
-    [&b.in_flight, &b.being_read].into_iter().all(|copies| {
-        let far = |t: &Stretch| copies.to(from + t.at as usize, t.bytes as usize).is_none();
-        copies.is_empty() || p.stretches.iter().all(far)
-    })
+/// The copies under way to and from the shared memory of a block.
+#[derive(Default)]
+pub struct UnderWay {
+    writing: InFlight,
+    /// The copies to global memory, and products, that may still read shared memory.
+    reading: InFlight,
+}
+
+impl UnderWay {
+    /// Notes that a copy begins that writes these bytes.
+    pub fn begin_write(&mut self, at: u32, bytes: u32, instruction: u32) {
+        self.writing.begin(at, bytes, instruction);
+    }
+
+    pub fn end_write(&mut self, at: u32, bytes: u32) {
+        self.writing.end(at, bytes);
+    }
+
+    /// Notes that a copy or a product begins that reads these bytes.
+    pub fn begin_read(&mut self, at: u32, bytes: u32, instruction: u32) {
+        self.reading.begin(at, bytes, instruction);
+    }
+
+    pub fn end_read(&mut self, at: u32, bytes: u32) {
+        self.reading.end(at, bytes);
+    }
+
+    /// Returns true if a copy is under way that writes some of these bytes.
+    pub fn writes(&self, at: usize, bytes: usize) -> bool {
+        self.writing.to(at, bytes).is_some()
+    }
+
+    /// Returns true if no copy is under way to or from the places of an access.
+    #[inline(always)]
+    pub fn are_far(&self, p: &Pattern, from: usize) -> bool {
+        [&self.writing, &self.reading].into_iter().all(|copies| {
+            let far = |t: &Stretch| copies.to(from + t.at as usize, t.bytes as usize).is_none();
+            copies.is_empty() || p.stretches.iter().all(far)
+        })
+    }
 }
 
 impl Machine<'_> {
@@ -42,13 +75,11 @@ impl Machine<'_> {
         owner: Option<&BlockState>,
         x: &LaneAccess,
     ) {
-        let of = owner.unwrap_or(b);
-        if of.in_flight.is_empty() && of.being_read.is_empty()
-            || is_off(Observer::Copies, x.site.pc)
-        {
+        let UnderWay { writing, reading } = &owner.unwrap_or(b).under_way;
+        if writing.is_empty() && reading.is_empty() || is_off(Observer::Copies, x.site.pc) {
             return;
         }
-        for (copies, writes) in [(&of.in_flight, true), (&of.being_read, false)] {
+        for (copies, writes) in [(writing, true), (reading, false)] {
             if copies.is_empty() || !(writes || x.writes()) {
                 continue;
             }
@@ -137,7 +168,7 @@ impl Machine<'_> {
 
 /// Copies under way to each 4-byte word of shared memory.
 #[derive(Default)]
-pub struct InFlight {
+struct InFlight {
     /// The words up to the last one that a copy went to.
     words: Vec<Pending>,
     /// The number of words with at least one copy.
@@ -153,7 +184,7 @@ struct Pending {
 
 impl InFlight {
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.busy == 0
     }
 
@@ -162,7 +193,7 @@ impl InFlight {
     }
 
     /// Notes that a copy to these bytes begins.
-    pub fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
+    fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
         let words = Self::words(at as usize, bytes as usize);
         if self.words.len() < words.end {
             self.words.resize(words.end, Pending::default());
@@ -175,7 +206,7 @@ impl InFlight {
     }
 
     /// Notes that a copy to these bytes has ended.
-    pub fn end(&mut self, at: u32, bytes: u32) {
+    fn end(&mut self, at: u32, bytes: u32) {
         for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
             word.copies -= 1;
             self.busy -= u32::from(word.copies == 0);
@@ -184,7 +215,7 @@ impl InFlight {
 
     /// Returns the instruction of a copy under way to a word of these bytes, if there is one.
     #[inline(always)]
-    pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
+    fn to(&self, at: usize, bytes: usize) -> Option<u32> {
         let Range { start, end } = Self::words(at, bytes);
         let words = self.words.get(start..end.min(self.words.len()))?;
         let busy = words.iter().find(|word| word.copies > 0);

@@ -15,6 +15,16 @@ pub struct Passes {
     pub ideal: u64,
 }
 
+impl Passes {
+    /// Returns passes of which none is too many.
+    pub fn ideal(taken: u64) -> Self {
+        Self {
+            taken,
+            ideal: taken,
+        }
+    }
+}
+
 /// The direction of an access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {

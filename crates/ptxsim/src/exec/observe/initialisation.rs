@@ -43,7 +43,7 @@ impl Machine<'_> {
             Target::Shared => of
                 .shared
                 .missing(at, bytes, |first| origin(Unwritten::Shared(first as u32)))
-                .filter(|_| of.in_flight.to(at, bytes).is_none()),
+                .filter(|_| !of.under_way.writes(at, bytes)),
             Target::Local => of.local.missing(at, bytes, |first| {
                 origin(Unwritten::Local(first as u32 % self.program.local_bytes))
             }),

@@ -77,11 +77,7 @@ impl Machine<'_> {
         let inst = self.program.code.get(s.pc as usize);
         let stores = inst.is_some_and(|i| matches!(i.op, Op::Store(_)));
         for (l, all) in grouped(x).iter() {
-            let who = Who {
-                warp: w.index,
-                lane: l as u32,
-                instruction: s.pc,
-            };
+            let who = Who::new(w.index, l as u32, s.pc);
             let streams = w.streams(&self.ways, s.pc);
             let between = |past: &Past| Between::new(&streams, w, past);
             let grave = |past: &Past| between(past).is_grave();
@@ -125,7 +121,7 @@ impl Machine<'_> {
 
     /// Looks at a write whose lanes lie as before, from `lowest` on.
     fn is_known(&mut self, b: &mut BlockState, w: &Warp, lowest: u64, x: &LaneAccess) -> bool {
-        let Some(p) = &mut self.patterns[x.site.pc as usize] else {
+        let Some(p) = self.patterns.slot(x.site.pc) else {
             return false;
         };
         let place = (lowest as u32, x.bytes);
@@ -153,7 +149,7 @@ impl Machine<'_> {
         let Some((write, thread)) = unseen else {
             return;
         };
-        let at = At::lane(b, w, s.pc, s.mask.trailing_zeros()).address(u64::from(shared));
+        let at = At::first(b, w, s).address(u64::from(shared));
         let other = Some(Other::by(write, thread));
         self.find(FindingKind::SharedRace, at, other, |m| {
             FindingEvent::NoProxyFence(m.name_of(s.pc))
