@@ -159,7 +159,8 @@ fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedL
     let root = std::path::absolute(dir).map_err(|error| {
         Error::environment(format!("{}: {error}", dir.display())).caused_by(error)
     })?;
-    let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
+    let damaged =
+        |damage: capture::Damage| Error::environment(damage.to_string()).caused_by(damage);
     let capture = Capture::read(&root).map_err(damaged)?;
     let mut maker = Maker {
         form,

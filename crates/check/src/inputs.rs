@@ -1,11 +1,41 @@
 //! Makes the inputs of a case: drawn, quantised, and laid out as the device reads them.
 
+use super::captured::CapturedError;
+use super::codec::CodecError;
+use super::elem::ElemError;
+use super::fill::FillError;
 use super::generator::{GENERATOR, Stream};
-use super::layout::Layout;
+use super::layout::{Layout, StridesError};
+use super::packed::FieldError;
 use super::{Values, captured, codec, elem, fill, packed, poison};
-use model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
+use model::{Case, Codec, CodecScheme, ElemType, Fill, Role, Tensor};
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
+use system::error::Error;
+
+/// The reason for which a tensor cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    #[error("only an input can have a codec")]
+    OutputCodec,
+    #[error("{captured} bytes were captured of {wanted}")]
+    CapturedBytes { captured: usize, wanted: usize },
+    #[error("{elem:?} elements cannot hold {value:e}")]
+    Overflow { elem: ElemType, value: f32 },
+    #[error("field `{name}`: {source}")]
+    Field { name: String, source: FillError },
+    #[error(transparent)]
+    Place(#[from] FieldError),
+    #[error(transparent)]
+    Strides(#[from] StridesError),
+    #[error(transparent)]
+    Captured(#[from] CapturedError),
+    #[error(transparent)]
+    Fill(#[from] FillError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error(transparent)]
+    Elem(#[from] ElemError),
+}
 
 /// Selects the values that a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +81,7 @@ pub struct Inputs {
 ///
 /// # Errors
 /// Fails with a usage error if a fill or codec does not suit its tensor.
-pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
+pub fn generate(case: &Case, seed: u64) -> Result<Inputs, Error> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
         if let Some(data) = draw(case, tensor, seed)? {
@@ -65,16 +95,21 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
 ///
 /// # Errors
 /// Fails as `generate` does.
-pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>> {
+pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>, Error> {
     let made = match tensor.role {
         Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
-            Err("only an input can have a codec".to_owned())
+            Err(InputError::OutputCodec)
         }
         Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
-        Role::Out | Role::Scratch => Layout::new(tensor).validate().map(|()| None),
+        Role::Out | Role::Scratch => Layout::new(tensor)
+            .validate()
+            .map(|()| None)
+            .map_err(InputError::from),
         Role::In | Role::Inout | Role::Reference => make(tensor, seed).map(Some),
     };
-    made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
+    made.map_err(|why| {
+        Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)).caused_by(why)
+    })
 }
 
 /// Digests everything that is uploaded: equal digests mean equal inputs.
@@ -104,14 +139,17 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
     hasher.finalize()
 }
 
-fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
+fn make(tensor: &Tensor, seed: u64) -> Result<TensorData, InputError> {
     let layout = Layout::new(tensor);
     layout.validate()?;
     if let Some(Fill::Captured { content }) = &tensor.fill {
         let bytes = captured::read(content)?;
         let wanted = tensor.span() * tensor.elem.size();
         if bytes.len() != wanted {
-            return Err(format!("{} bytes were captured of {wanted}", bytes.len()));
+            return Err(InputError::CapturedBytes {
+                captured: bytes.len(),
+                wanted,
+            });
         }
         return Ok(TensorData {
             original: None,
@@ -139,7 +177,7 @@ fn coded(
     tensor: &Tensor,
     codec: &Codec,
     values: Vec<f32>,
-) -> std::result::Result<(TensorData, Vec<u8>), String> {
+) -> Result<(TensorData, Vec<u8>), InputError> {
     if let CodecScheme::Blocks(blocks) = &codec.scheme {
         let (seen, bytes) = packed::encode(blocks, tensor, &values)?;
         let data = TensorData {
@@ -162,7 +200,7 @@ fn coded(
     Ok((data, coded.bytes))
 }
 
-fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec<u8>), String> {
+fn plain(tensor: &Tensor, drawn: Values) -> Result<(TensorData, Vec<u8>), InputError> {
     let bytes = elem::encode(tensor.elem, &drawn)?;
     let seen = elem::decode(tensor.elem, &bytes);
     if let (Values::F32(drawn), Values::F32(seen)) = (&drawn, &seen) {
@@ -170,8 +208,9 @@ fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec
             .iter()
             .zip(seen)
             .find(|(drawn, seen)| drawn.is_finite() && !seen.is_finite());
-        if let Some((drawn, _)) = lost {
-            return Err(format!("{:?} elements cannot hold {drawn:e}", tensor.elem));
+        if let Some((&value, _)) = lost {
+            let elem = tensor.elem;
+            return Err(InputError::Overflow { elem, value });
         }
     }
     let data = TensorData {
@@ -188,10 +227,9 @@ fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec
 mod tests {
     use super::*;
     use crate::testing::{case, constant, input, output, symmetric, values, with_codec};
-    use model::ElemType;
     use proptest::prelude::*;
 
-    fn one(tensor: Tensor, seed: u64) -> Result<TensorData> {
+    fn one(tensor: Tensor, seed: u64) -> Result<TensorData, Error> {
         let name = tensor.name.clone();
         let inputs = generate(&case(vec![tensor]), seed)?;
         Ok(inputs.tensors[&name].clone())
