@@ -34,11 +34,11 @@ pub struct Side {
 
 /// A generator of the sides that a bisection asks.
 pub trait Sides {
-    /// Returns the side of a candidate or of the good one. If it cannot be asked, returns why.
+    /// Returns the side of a candidate or of the good one, or the inner error if it cannot be asked.
     ///
     /// # Errors
     /// Environment, if the machine fails.
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>>;
+    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, Error>>;
 
     /// Returns the change from the good side to this one.
     ///
@@ -89,8 +89,11 @@ impl Bisection<'_> {
         let bad = asked.candidates.last().cloned().unwrap_or_default();
         let good = asked.good.clone();
         let sides = [&good, &bad].map(|name| {
-            let cannot =
-                |why| Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)));
+            let cannot = |error: Error| {
+                let why = &error.diagnostic().message;
+                Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)))
+                    .caused_by(error)
+            };
             let side = self.sides.side(name)?.map_err(cannot)?;
             let survey = self.survey(&side)?;
             Ok::<_, Error>((side, survey))
@@ -260,7 +263,10 @@ impl Bisection<'_> {
         };
         let side = match self.sides.side(candidate)? {
             Ok(side) => side,
-            Err(why) => return Ok(Answered { why, ..answered }),
+            Err(error) => {
+                let why = error.diagnostic().message.clone();
+                return Ok(Answered { why, ..answered });
+            }
         };
         let survey = self.survey(&side)?;
         if let Some(why) = broken(&survey, &log.question) {

@@ -101,11 +101,11 @@ impl<'a> Commits<'a> {
 }
 
 impl Sides for Commits<'_> {
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>> {
+    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, Error>> {
         let files = self.overlay.over(&self.root, candidate, self.cache)?;
         let head = match files.load(self.selection) {
             Ok(head) => head,
-            Err(error) => return Ok(Err(error.diagnostic().message.clone())),
+            Err(error) => return Ok(Err(error)),
         };
         Ok(Ok(Side {
             compiler: Choice::pin(head.toolchain.cuda.as_deref()),
@@ -216,13 +216,13 @@ fn find(choice: &Choice, request: &Request, cache: &Cache) -> Result<toolchain::
 }
 
 impl Sides for Compilers<'_> {
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>> {
+    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, Error>> {
         let mut all = self.line.iter().chain([&self.good]);
         let Some(compiler) = all.find(|choice| choice.to_string() == candidate) else {
-            return Ok(Err("it is no compiler of this bisection".to_owned()));
+            return Ok(Err(Error::usage("it is no compiler of this bisection")));
         };
         if let Err(error) = find(compiler, self.request, self.cache) {
-            return Ok(Err(error.diagnostic().message.clone()));
+            return Ok(Err(error));
         }
         Ok(Ok(Side {
             head: self.head.clone(),

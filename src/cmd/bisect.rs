@@ -7,6 +7,7 @@ use crate::bisect::search::Answer;
 use crate::bisect::sides::{Commits, Compilers};
 use crate::bisect::{Bisection, End, Sides};
 use crate::cli::BisectArgs;
+use build::toolchain::Choice;
 use config::Selection;
 use pipeline::Request;
 use pipeline::event::Event;
@@ -108,7 +109,10 @@ impl Command<'_> {
     }
 
     fn among_compilers(&self, selection: &Selection) -> Result<(String, Exit)> {
-        let parse = |text: &str| text.parse().map_err(|error: String| Error::usage(error));
+        let parse = |text: &str| {
+            text.parse::<Choice>()
+                .map_err(|error| Error::usage(error.to_string()).caused_by(error))
+        };
         let pair = [parse(&self.args.good)?, parse(&self.args.bad)?];
         let head = config::load(&self.args.config.config, selection)?;
         let root = head.root.clone();

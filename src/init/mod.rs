@@ -406,7 +406,7 @@ pub fn survey(
     let mut survey = Survey {
         sources: compiled.len(),
         commands: commands.as_ref().map(|found| {
-            let found = found.as_ref().map_err(Clone::clone);
+            let found = found.as_ref().map_err(ToString::to_string);
             found.map(|commands| commands.origin.clone())
         }),
         flags: asked.flags.clone(),

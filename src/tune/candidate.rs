@@ -7,6 +7,7 @@ use model::occupancy::{Demand, occupancy};
 use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
 use search::{Point, Space};
 use serde::Serialize;
+use system::error::Diagnostic;
 use wording::reasons;
 
 pub struct Candidate {
@@ -15,7 +16,7 @@ pub struct Candidate {
     pub point: Option<Point>,
     pub values: Values,
     /// The variant for one architecture, or why it cannot be called.
-    pub asked: Result<ResolvedVariant, String>,
+    pub asked: Result<ResolvedVariant, Diagnostic>,
     /// The builds, one for each unit.
     pub built: Vec<Built>,
 }
@@ -42,7 +43,7 @@ impl Candidate {
             number,
             point,
             values,
-            asked: asked.map_err(|why| why.message),
+            asked,
             built: Vec::new(),
         }
     }
@@ -58,13 +59,9 @@ impl Candidate {
 
     /// Returns why the candidate ends with the compiler, or `None` if it was built.
     pub fn unbuilt(&self) -> Option<Dropped> {
-        if let Err(message) = &self.asked {
-            return Some(Dropped::new(
-                DroppedBy::Call,
-                "call",
-                "call",
-                message.clone(),
-            ));
+        if let Err(why) = &self.asked {
+            let message = why.message.clone();
+            return Some(Dropped::new(DroppedBy::Call, "call", "call", message));
         }
         let fault = self.built.iter().find_map(|built| match &built.facts {
             Seen::Fault(fault) => Some(fault),

@@ -285,14 +285,11 @@ pub fn assemble(
     }
 }
 
-fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
-    let module = ptxsim::Module::load(ptx).map_err(|error| error.to_string())?;
+fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), ptxsim::NoKernel> {
+    let module = ptxsim::Module::load(ptx).map_err(ptxsim::NoKernel::Refused)?;
     symbols
         .iter()
-        .try_for_each(|symbol| match module.kernel(symbol) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        })
+        .try_for_each(|symbol| module.kernel(symbol).map(drop))
 }
 
 /// Reads machine code that somebody else compiled.

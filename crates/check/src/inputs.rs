@@ -62,6 +62,17 @@ pub struct TensorData {
 }
 
 impl TensorData {
+    /// Returns data without a codec. `bytes` are contiguous.
+    fn plain(seen: Values, bytes: Vec<u8>) -> Self {
+        Self {
+            original: None,
+            seen,
+            bytes,
+            scales: None,
+            zero_points: None,
+        }
+    }
+
     pub fn values(&self, view: View) -> &Values {
         match (view, &self.original) {
             (View::Original, Some(original)) => original,
@@ -151,56 +162,41 @@ fn make(tensor: &Tensor, seed: u64) -> Result<TensorData, InputError> {
                 wanted,
             });
         }
-        return Ok(TensorData {
-            original: None,
-            seen: elem::decode(tensor.elem, &bytes),
-            bytes,
-            scales: None,
-            zero_points: None,
-        });
+        return Ok(TensorData::plain(elem::decode(tensor.elem, &bytes), bytes));
     }
     let drawn = match &tensor.fill {
         Some(Fill::Struct { fields }) => packed::draw(tensor, fields, seed)?,
         _ => fill::draw(tensor, &Stream::new(seed, &tensor.name))?,
     };
-    let (data, bytes) = match (&tensor.codec, drawn) {
+    let data = match (&tensor.codec, drawn) {
         (Some(codec), Values::F32(values)) => coded(tensor, codec, values)?,
         (_, drawn) => plain(tensor, drawn)?,
     };
     Ok(TensorData {
-        bytes: layout.scatter(tensor, bytes, &poison::poison(tensor.elem, 1)),
+        bytes: layout.scatter(tensor, data.bytes, &poison::poison(tensor.elem, 1)),
         ..data
     })
 }
 
-fn coded(
-    tensor: &Tensor,
-    codec: &Codec,
-    values: Vec<f32>,
-) -> Result<(TensorData, Vec<u8>), InputError> {
+fn coded(tensor: &Tensor, codec: &Codec, values: Vec<f32>) -> Result<TensorData, InputError> {
     if let CodecScheme::Blocks(blocks) = &codec.scheme {
         let (seen, bytes) = packed::encode(blocks, tensor, &values)?;
-        let data = TensorData {
+        return Ok(TensorData {
             original: Some(Values::F32(values)),
-            seen: Values::F32(seen),
-            bytes: Vec::new(),
-            scales: None,
-            zero_points: None,
-        };
-        return Ok((data, bytes));
+            ..TensorData::plain(Values::F32(seen), bytes)
+        });
     }
     let coded = codec::encode(codec, tensor.elem, &tensor.dims, &values)?;
-    let data = TensorData {
+    Ok(TensorData {
         original: Some(Values::F32(values)),
         seen: Values::F32(coded.seen),
-        bytes: Vec::new(),
+        bytes: coded.bytes,
         scales: Some(coded.scales),
         zero_points: coded.zero_points,
-    };
-    Ok((data, coded.bytes))
+    })
 }
 
-fn plain(tensor: &Tensor, drawn: Values) -> Result<(TensorData, Vec<u8>), InputError> {
+fn plain(tensor: &Tensor, drawn: Values) -> Result<TensorData, InputError> {
     let bytes = elem::encode(tensor.elem, &drawn)?;
     let seen = elem::decode(tensor.elem, &bytes);
     if let (Values::F32(drawn), Values::F32(seen)) = (&drawn, &seen) {
@@ -213,14 +209,7 @@ fn plain(tensor: &Tensor, drawn: Values) -> Result<(TensorData, Vec<u8>), InputE
             return Err(InputError::Overflow { elem, value });
         }
     }
-    let data = TensorData {
-        original: None,
-        seen,
-        bytes: Vec::new(),
-        scales: None,
-        zero_points: None,
-    };
-    Ok((data, bytes))
+    Ok(TensorData::plain(seen, bytes))
 }
 
 #[cfg(test)]

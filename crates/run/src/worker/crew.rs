@@ -557,7 +557,7 @@ impl<'a> Crew<'a> {
     fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
         let deadline = match start_deadline() {
             Ok(deadline) => deadline,
-            Err(message) => return environment(message),
+            Err(error) => return environment(error.to_string()),
         };
         if launcher.is_none()
             && let Some((worker, facts)) = self.standby.pop()
@@ -600,15 +600,18 @@ impl<'a> Crew<'a> {
     }
 }
 
-fn start_deadline() -> std::result::Result<Duration, String> {
+/// A value of `START_VARIABLE` that is no number of seconds.
+#[derive(Debug, thiserror::Error)]
+#[error("{START_VARIABLE} is `{0}`, and a number of seconds is expected, 1 to 3600")]
+struct BadDeadline(String);
+
+fn start_deadline() -> std::result::Result<Duration, BadDeadline> {
     let Ok(text) = std::env::var(START_VARIABLE) else {
         return Ok(START);
     };
     match text.parse() {
         Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!(
-            "{START_VARIABLE} is `{text}`, and a number of seconds is expected, 1 to 3600"
-        )),
+        _ => Err(BadDeadline(text)),
     }
 }
 

@@ -17,7 +17,8 @@ const MAX_LINE: u64 = 16 << 20;
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The reason for which a worker sends no more frames. The message is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub enum Lost {
     /// It did not answer in time and was killed.
     Hang(String),
