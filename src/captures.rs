@@ -156,9 +156,7 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
 }
 
 fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedLaunches> {
-    let root = std::path::absolute(dir).map_err(|error| {
-        Error::environment(format!("{}: {error}", dir.display())).caused_by(error)
-    })?;
+    let root = std::path::absolute(dir).map_err(|error| Error::at_path(dir, error))?;
     let damaged =
         |damage: capture::Damage| Error::environment(damage.to_string()).caused_by(damage);
     let capture = Capture::read(&root).map_err(damaged)?;
@@ -566,9 +564,7 @@ impl Maker {
             put(&mut bytes, at, &encoded)?;
         }
         let stored = self.contents.put(&bytes);
-        Ok(stored.map_err(|error| {
-            Error::environment(format!("{}: {error}", self.root.display())).caused_by(error)
-        })?)
+        Ok(stored.map_err(|error| Error::at_path(&self.root, error))?)
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
@@ -629,9 +625,7 @@ impl Maker {
     fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {
         let path = self.root.join(source);
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.map_err(|error| {
-            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-        })?;
+        made.map_err(|error| Error::at_path(&path, error))?;
         write_atomically(&path, bytes)
     }
 

@@ -141,5 +141,5 @@ impl Log {
 }
 
 fn unwritable(error: serde_json::Error) -> Error {
-    Error::environment(format!("the log cannot be written: {error}")).caused_by(error)
+    Error::unwritten("the log", error)
 }

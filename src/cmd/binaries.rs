@@ -228,10 +228,7 @@ fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) ->
         let target = root.join(&path);
         let mut file = NewFile::create(&target)?;
         let result = file.write_all(written.as_bytes());
-        result.map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-                .caused_by(error)
-        })?;
+        result.map_err(|error| Error::unwritten(path.display(), error))?;
         file.keep()?;
         for worse in &new.worse {
             let value = |value| words::quantity(worse.metric, value);

@@ -97,9 +97,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ran = Some(draft.try_once(&mut blocks)?);
     }
     if blocks.called.is_empty() {
-        fs::remove_file(path).map_err(|error| {
-            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-        })?;
+        fs::remove_file(path).map_err(|error| Error::at_path(path, error))?;
         return draft.leave_for_author(&blocks);
     }
     draft.say(&blocks, ran.as_deref())?;
@@ -115,9 +113,7 @@ fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     refuse_in_ci("--program")?;
     let library = find_library()?;
     let scratch = Cache::open()?.dir("scratch")?;
-    let out = TemporaryDir::new_in(&scratch).map_err(|error| {
-        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
-    })?;
+    let out = TemporaryDir::new_in(&scratch).map_err(|error| Error::at_path(&scratch, error))?;
     let request = Request {
         out: out.path().to_owned(),
         kernels: Vec::new(),
@@ -150,10 +146,9 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
     let text = init::write_program(&args.command, symbols);
     config::validate_text(root, &text)
         .map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
-    create(path)?.write_all(text.as_bytes()).map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-            .caused_by(error)
-    })?;
+    create(path)?
+        .write_all(text.as_bytes())
+        .map_err(|error| Error::unwritten(path.display(), error))?;
     write_schema(root)?;
     say(&format!(
         "wrote {}: the program, which launches {} that no source here has\n\
@@ -232,9 +227,8 @@ fn write_schema(root: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let schema = serde_json::to_string_pretty(&config::schema()).map_err(|error| {
-        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-    })?;
+    let schema = serde_json::to_string_pretty(&config::schema())
+        .map_err(|error| Error::at_path(&path, error))?;
     super::write_file(&path, &format!("{schema}\n"))
 }
 
@@ -349,10 +343,9 @@ impl Draft<'_> {
         }
         let path = self.path.with_extension("todo.yaml");
         let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
-        create(&path)?.write_all(text.as_bytes()).map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-                .caused_by(error)
-        })?;
+        create(&path)?
+            .write_all(text.as_bytes())
+            .map_err(|error| Error::unwritten(path.display(), error))?;
         let compiled = self.not_compiled();
         say(&format!(
             "wrote {}: no kernel with a call, {open} as TODO{compiled}\n{}next: complete one, and save it as {}",
@@ -477,9 +470,7 @@ impl Existing {
                 .map(|name| (unit.source.clone(), without_spaces(name)))
         });
         Ok(Self {
-            text: files::read_text(path, MOST_TEXT).map_err(|error| {
-                Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-            })?,
+            text: files::read_text(path, MOST_TEXT).map_err(|error| Error::at_path(path, error))?,
             names: loaded.all.iter().map(|case| case.kernel.clone()).collect(),
             entries: entries.collect(),
         })

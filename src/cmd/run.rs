@@ -399,9 +399,7 @@ fn asked_shard(part: ShardPart, args: &RunArgs, loaded: &Loaded) -> Result<Asked
 pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
     let tried = TemporaryFile::new_in(out);
-    tried.map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", out.display())).caused_by(error)
-    })?;
+    tried.map_err(|error| Error::unwritten(out.display(), error))?;
     remove_earlier(out)
 }
 

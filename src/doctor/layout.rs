@@ -61,9 +61,7 @@ pub fn json(items: &[Item]) -> Result<String> {
     };
     serde_json::to_string_pretty(&page)
         .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| {
-            Error::environment(format!("the checklist cannot be written: {error}")).caused_by(error)
-        })
+        .map_err(|error| Error::unwritten("the checklist", error))
 }
 
 /// Returns the facts, and below them each problem with its help.

@@ -348,9 +348,8 @@ pub fn survey(
     tell: &(dyn Fn(&str) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
-    let scratch = TemporaryDir::new_in(&scratch).map_err(|error| {
-        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
-    })?;
+    let scratch =
+        TemporaryDir::new_in(&scratch).map_err(|error| Error::at_path(&scratch, error))?;
     let commands = match &asked.build {
         Some(build) => Some(Ok(build.clone())),
         None => Commands::find(root),
@@ -535,9 +534,8 @@ impl Compiler<'_> {
         let mut compilation = self.compilation(source);
         let mut added = 0;
         let inventory = loop {
-            let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
-                Error::environment(format!("{}: {error}", self.scratch.display())).caused_by(error)
-            })?;
+            let scratch = TemporaryDir::new_in(self.scratch)
+                .map_err(|error| Error::at_path(self.scratch, error))?;
             let listed = inventory::list(Listing {
                 root: self.root,
                 toolchain: self.toolchain,

@@ -157,7 +157,7 @@ impl Log {
     pub fn create(path: &Path, began: Began) -> Result<Self> {
         refuse_links(path)?;
         if let Some(dir) = path.parent().filter(|dir| *dir != Path::new("")) {
-            std::fs::create_dir_all(dir).map_err(|error| unwritable(path, &error))?;
+            std::fs::create_dir_all(dir).map_err(|error| unwritable(path, error))?;
         }
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
@@ -165,7 +165,7 @@ impl Log {
                 .at(path.display())
                 .help("go on with it: --resume")
                 .help("or remove it, or name another: --log PATH"),
-            _ => unwritable(path, &error),
+            _ => unwritable(path, error),
         })?;
         let mut log = Self {
             path: path.to_owned(),
@@ -203,9 +203,9 @@ impl Log {
             }
         }
         let file = OpenOptions::new().append(true).open(path);
-        let file = file.map_err(|error| unwritable(path, &error))?;
+        let file = file.map_err(|error| unwritable(path, error))?;
         file.set_len(bytes)
-            .map_err(|error| unwritable(path, &error))?;
+            .map_err(|error| unwritable(path, error))?;
         let mut log = Self {
             path: path.to_owned(),
             file,
@@ -222,16 +222,15 @@ impl Log {
     /// # Errors
     /// Environment, if it cannot be written.
     pub fn write(&mut self, event: &Event) -> Result<()> {
-        let mut line = serde_json::to_string(event).map_err(|error| {
-            Error::environment(format!("an event cannot be written: {error}")).caused_by(error)
-        })?;
+        let mut line =
+            serde_json::to_string(event).map_err(|error| Error::unwritten("an event", error))?;
         line.push('\n');
         // If a signal to end this program killed a worker, that says nothing about the configuration.
         children::unless_ending(|| self.file.write_all(line.as_bytes()))
-            .map_err(|error| unwritable(&self.path, &error))
+            .map_err(|error| unwritable(&self.path, error))
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Error {
-    Error::environment(format!("{} cannot be written: {error}", path.display()))
+fn unwritable(path: &Path, error: std::io::Error) -> Error {
+    Error::unwritten(path.display(), error)
 }

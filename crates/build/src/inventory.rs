@@ -16,7 +16,7 @@ use model::{Arch, ElemType, Fault, FaultKind, Number, ScalarType};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use system::error::Result;
+use system::error::{Error, Result};
 use system::files;
 
 /// The inputs for compiling a source, in the form of gates.yaml.
@@ -165,9 +165,7 @@ impl Listing<'_> {
     /// Compiles the source with text behind it. `debug` is also the name of the directory.
     fn compile(&self, debug: &str, behind: &str) -> Result<std::result::Result<Listed, Fault>> {
         let dir = self.scratch.join(debug.trim_start_matches('-'));
-        std::fs::create_dir_all(&dir).map_err(|error| {
-            system::error::Error::environment(format!("{}: {error}", dir.display()))
-        })?;
+        std::fs::create_dir_all(&dir).map_err(|error| Error::at_path(&dir, error))?;
         let shop = Workshop {
             root: self.root,
             toolchain: self.toolchain,
@@ -255,9 +253,7 @@ const MOST_PTX: u64 = 256 << 20;
 /// Returns an error if the file cannot be read. The inner error is what is wrong with it.
 pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Inventory, Fault>> {
     let path = root.join(source);
-    let ptx = files::read_text(&path, MOST_PTX).map_err(|error| {
-        system::error::Error::environment(format!("{}: {error}", path.display()))
-    })?;
+    let ptx = files::read_text(&path, MOST_PTX).map_err(|error| Error::at_path(&path, error))?;
     let symbols: Vec<String> = match PtxModule::parse(&ptx) {
         Some(module) => module
             .entries()

@@ -1,5 +1,6 @@
 //! Lays out the kernels of a compiled file for people, and as JSON. Decides nothing.
 
+use crate::json;
 use ::binary::{BinaryKernel, Compiler, Format, Listing, Ptx};
 use build::signature::{shortened, whole_name};
 use model::Arch;
@@ -7,7 +8,7 @@ use model::occupancy::Limiter;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use system::error::{Error, Result};
+use system::error::Result;
 use wording::escape;
 use wording::words::plural;
 
@@ -330,9 +331,7 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         others: others.collect(),
         compilers: compilers.collect(),
     };
-    serde_json::to_string_pretty(&page)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the listing is no JSON: {error}")))
+    json::document("the listing", &page)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Writes in words what bounds a case: with its values, what to try, and the source of each rule. Pure.
 
 use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
+use crate::json;
 use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
@@ -9,8 +10,7 @@ use model::occupancy::Limiter;
 use model::{Arithmetic, CaseId, Judgement, Metric, Num, Stall};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
@@ -227,9 +227,7 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         schema: SCHEMA,
         diagnoses: entries(found),
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
+    json::document("the diagnosis", &document)
 }
 
 /// Returns the bound in words: `issue slots, 74 % of its peak`.

@@ -136,7 +136,15 @@ pub fn render(input: &ReportInput) -> Result<String> {
         environment: &record.environment,
         costs: &record.costs,
     };
-    serde_json::to_string_pretty(&report)
+    document("the report", &report)
+}
+
+/// Returns a value as a document of JSON, in which invisible characters are escaped.
+///
+/// # Errors
+/// Fails for a value that JSON cannot express. `what` names the document in the message.
+pub fn document(what: &str, value: &impl Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value)
         .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+        .map_err(|error| Error::unwritten(what, error))
 }

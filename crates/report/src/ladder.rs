@@ -3,12 +3,12 @@
 
 use super::rivals;
 use super::section::{ColumnKind, Room, Section, SectionPart, Table};
+use crate::json;
 use judge::{NotPassed, View};
 use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::reasons;
 use wording::words;
 
@@ -680,9 +680,7 @@ pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
         simulated: view.is_simulated(),
         ladders,
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the ladder cannot be written: {error}")))
+    json::document("the ladder", &document)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
 use crate::exit::Exit;
 use crate::input::ReportInput;
+use crate::json;
 use model::{Conclusion, Counter, Environment, Metric, Outcome, Question, Seen, Subject};
 use records::shard::device;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.models/1";
@@ -302,7 +302,5 @@ pub fn json(models: &[Model]) -> Result<String> {
         counts: counted(models),
         models: entries.collect(),
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+    json::document("the report", &document)
 }

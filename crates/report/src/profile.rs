@@ -68,7 +68,7 @@ pub fn json(device: &DeviceFacts, cases: &[CaseProfile]) -> Result<String> {
     };
     serde_json::to_string_pretty(&page)
         .map(|text| text + "\n")
-        .map_err(|error| Error::environment(format!("the profiles cannot be written: {error}")))
+        .map_err(|error| Error::unwritten("the profiles", error))
 }
 
 pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {
