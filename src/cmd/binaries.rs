@@ -139,7 +139,7 @@ fn keep_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
 }
 
 /// The compiled files that a run judges: all of them, or none if the user selected some kernels.
-pub enum Asked {
+pub enum SelectedBinaries {
     All(Vec<Library>),
     /// The filters or options leave them out.
     LeftOut,
@@ -147,7 +147,7 @@ pub enum Asked {
     None,
 }
 
-impl Asked {
+impl SelectedBinaries {
     /// Reads the compiled files before anything is built, so that a missing file is not found after an hour of GPU
     /// time.
     ///

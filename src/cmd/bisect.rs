@@ -2,10 +2,10 @@
 
 use super::progress::Progress;
 use super::{command_line, counted, make_dir, remark, say};
-use crate::bisect::log::{Answered, Asked, Log};
+use crate::bisect::log::{Answered, BisectionQuestion, Log};
 use crate::bisect::search::Answer;
 use crate::bisect::sides::{Commits, Compilers};
-use crate::bisect::{Bisection, End, Sides};
+use crate::bisect::{Bisection, End, SideSource};
 use crate::cli::BisectArgs;
 use build::toolchain::Choice;
 use config::Selection;
@@ -136,7 +136,7 @@ impl Command<'_> {
         Ok((text, exit))
     }
 
-    fn bisect(&self, sides: &dyn Sides, asked: Asked) -> Result<(Log, End)> {
+    fn bisect(&self, sides: &dyn SideSource, asked: BisectionQuestion) -> Result<(Log, End)> {
         remark(&format!(
             "bisect: {} after {}",
             counted(asked.candidates.len(), "candidate"),
@@ -153,8 +153,8 @@ impl Command<'_> {
         bisection.run(asked)
     }
 
-    fn asked(&self, good: &str, candidates: Vec<String>, overlay: String) -> Asked {
-        Asked {
+    fn asked(&self, good: &str, candidates: Vec<String>, overlay: String) -> BisectionQuestion {
+        BisectionQuestion {
             good: good.to_owned(),
             candidates,
             config: self.args.config.config.display().to_string(),
@@ -198,7 +198,7 @@ impl Command<'_> {
 }
 
 /// Writes how a bisection ended: what the gates say on both sides of the culprit, or which candidates remain.
-fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
+fn lay_out(log: &Log, end: &End, sides: &dyn SideSource) -> (String, Exit) {
     let candidate = |at: usize| log.asked.candidates.get(at).map_or("", String::as_str);
     match end {
         End::Culprit(at) => {

@@ -268,13 +268,13 @@ impl Texts {
         let text = body.map(|body| flat_members(&body.text, parts));
         let own_scope = body
             .zip(text.as_deref())
-            .map(|(body, text)| Scope::new(self, body.file, text, own.clone(), answers));
+            .map(|(body, text)| SourceScope::new(self, body.file, text, own.clone(), answers));
         let pointees = own_scope.as_ref().map(|scope| scope.pointees(parts));
         let pointees = pointees.unwrap_or_default();
         let mut refused = None;
         for site in sites {
             let before = flat_members(&site.before, parts);
-            let mut scope = Scope::new(self, site.file, &before, own.clone(), answers);
+            let mut scope = SourceScope::new(self, site.file, &before, own.clone(), answers);
             let mut arguments = site.template.iter().zip(&instance);
             let fits = arguments.all(|(text, value)| scope.unify(text, value));
             scope.free.clear();
@@ -321,7 +321,7 @@ fn pointed_kernels(before: &str, variable: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// The names at one place of a source, with their meaning there.
-struct Scope<'a> {
+struct SourceScope<'a> {
     texts: &'a Texts,
     file: usize,
     before: &'a str,
@@ -335,7 +335,7 @@ struct Scope<'a> {
     depth: usize,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> SourceScope<'a> {
     fn new(
         texts: &'a Texts,
         file: usize,

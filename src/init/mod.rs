@@ -17,7 +17,7 @@ mod write;
 pub use commands::Commands;
 pub use launched::{ProgramLaunches, find_others, write_program};
 pub use recorded::learn_build;
-pub use write::{Blocks, SCHEMA, WrittenKernel, head, write};
+pub use write::{SCHEMA, WrittenKernel, WrittenKernels, head, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
@@ -101,7 +101,7 @@ impl Survey {
 
 /// The user's choice of sources, and of how they are compiled.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SurveyRequest {
     /// Sources, and directories of sources. If it is empty, all sources are meant.
     pub paths: Vec<PathBuf>,
     pub include_dirs: Vec<PathBuf>,
@@ -341,7 +341,7 @@ const MOST_OBSERVED: usize = 8;
 pub fn survey(
     root: &Path,
     tree: &Tree,
-    asked: &Asked,
+    asked: &SurveyRequest,
     toolchain: &Toolchain,
     cache: &Cache,
     launches: Option<&ProgramLaunches>,

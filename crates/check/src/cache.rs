@@ -46,11 +46,11 @@ pub struct References {
     /// The files that this run has written or checked.
     good: Mutex<BTreeSet<PathBuf>>,
     /// Questions that were not answered in time. Each is waited for once, and not once for each seed and variant.
-    late: Mutex<BTreeMap<Question, String>>,
+    late: Mutex<BTreeMap<UserCall, String>>,
 }
 
 /// The call of a user's function, whatever the seed, with its deadline.
-type Question = (String, u64);
+type UserCall = (String, u64);
 
 impl References {
     /// Opens the references. `root` is the directory of gates.yaml, `host_compiler` builds the user's own references,

@@ -219,7 +219,7 @@ fn shown(symbol: &str, width: usize) -> String {
 /// Never fails in practice, because all of it is plain data.
 pub fn json(file: &str, listing: &Listing) -> Result<String> {
     #[derive(Serialize)]
-    struct Page<'a> {
+    struct ListingDocument<'a> {
         schema: &'static str,
         file: &'a str,
         kernels: Vec<ListingRow<'a>>,
@@ -323,7 +323,7 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
                 .map(|toolchain| toolchain.version.as_str()),
             cubins: *cubins,
         });
-    let page = Page {
+    let page = ListingDocument {
         schema: SCHEMA,
         file,
         kernels: kernels.collect(),

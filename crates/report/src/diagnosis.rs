@@ -213,7 +213,7 @@ pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct DiagnosisDocument {
     schema: &'static str,
     diagnoses: Vec<DiagnosisEntry>,
 }
@@ -223,7 +223,7 @@ struct Document {
 /// # Errors
 /// Fails with an environment error if they cannot be written as JSON.
 pub fn json(found: Vec<Diagnosed>) -> Result<String> {
-    let document = Document {
+    let document = DiagnosisDocument {
         schema: SCHEMA,
         diagnoses: entries(found),
     };

@@ -261,7 +261,7 @@ pub(super) fn notes(history: &History) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct HistoryDocument<'a> {
     schema: &'static str,
     #[serde(flatten)]
     history: &'a History,
@@ -272,7 +272,7 @@ struct Document<'a> {
 /// # Errors
 /// Fails with an environment error if it cannot be written as JSON.
 pub fn json(history: &History) -> Result<String> {
-    let document = Document {
+    let document = HistoryDocument {
         schema: SCHEMA,
         history,
     };

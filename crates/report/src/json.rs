@@ -21,7 +21,7 @@ pub const SCHEMA: &str = "gatekeeper.report/1";
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "report.json")]
-struct Report<'a> {
+struct ReportDocument<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
@@ -77,7 +77,7 @@ pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     settings
         .into_generator()
-        .into_root_schema_for::<Report<'static>>()
+        .into_root_schema_for::<ReportDocument<'static>>()
         .to_value()
 }
 
@@ -109,7 +109,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         message: reasons::reason(environment, &target.subject, &target.reason),
         data: target,
     });
-    let report = Report {
+    let report = ReportDocument {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
         conclusion: judgement.conclusion,

@@ -664,7 +664,7 @@ fn add_missing<'a>(
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct LadderDocument<'a> {
     schema: &'static str,
     simulated: bool,
     ladders: &'a [Ladder],
@@ -675,7 +675,7 @@ struct Document<'a> {
 /// # Errors
 /// Fails with an environment error if they cannot be written as JSON.
 pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
-    let document = Document {
+    let document = LadderDocument {
         schema: SCHEMA,
         simulated: view.is_simulated(),
         ladders,

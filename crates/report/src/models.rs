@@ -252,7 +252,7 @@ fn table(
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ModelsDocument<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
@@ -295,7 +295,7 @@ pub fn json(models: &[Model]) -> Result<String> {
         headline: summary::headline(&model.input),
         counts: counted(std::slice::from_ref(model)),
     });
-    let document = Document {
+    let document = ModelsDocument {
         schema: SCHEMA,
         exit_code: exit(models) as u8,
         conclusion: conclusion(models),

@@ -56,12 +56,12 @@ fn collect_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
 
 pub fn json(device: &DeviceFacts, cases: &[CaseProfile]) -> Result<String> {
     #[derive(Serialize)]
-    struct Page<'a> {
+    struct ProfileDocument<'a> {
         schema: &'static str,
         device: &'a DeviceFacts,
         cases: &'a [CaseProfile<'a>],
     }
-    let page = Page {
+    let page = ProfileDocument {
         schema: SCHEMA,
         device,
         cases,

@@ -7,7 +7,7 @@
 
 use super::host::{FAREWELL, Lost, Sent, Worker};
 use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
-use crate::device::lock::{self, GpuLock, SHARED, Standing, Use};
+use crate::device::lock::{self, GpuLock, LockState, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use model::NotRun;
 use model::{
@@ -353,7 +353,7 @@ impl<'a> Crew<'a> {
         let Some(Seen::Got(device)) = &self.device else {
             return;
         };
-        if lock::look(&self.locks, &device.uuid).1 == Standing::Free {
+        if lock::look(&self.locks, &device.uuid).1 == LockState::Free {
             self.spawn(count);
         }
     }

@@ -1,7 +1,7 @@
 //! Drives one child process: sends orders, receives frames, and gives each order a deadline. It knows nothing of what
 //! orders mean, except which frame ends one.
 
-use super::protocol::{Frame, Job, Line, WorkerJob};
+use super::protocol::{Frame, Job, WorkerJob, WorkerLine};
 use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ impl Worker {
         let mut step = first_step.to_owned();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line: Line = match self.dialogue.hear(left) {
+            let line: WorkerLine = match self.dialogue.hear(left) {
                 Heard::Line(line) => match serde_json::from_slice(&line) {
                     Ok(line) => line,
                     Err(error) => {

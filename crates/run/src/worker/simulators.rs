@@ -155,7 +155,7 @@ fn fault(kind: FaultKind, message: String) -> Seen<Frame> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::protocol::{EstimateJob, Line};
+    use crate::worker::protocol::{EstimateJob, WorkerLine};
     use build::Artifact;
     use model::{Case, CaseId, Reference, Simulator};
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn line(id: u64, frame: Frame) -> String {
-        serde_json::to_string(&Line { id, frame }).unwrap()
+        serde_json::to_string(&WorkerLine { id, frame }).unwrap()
     }
 
     /// Returns workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.

@@ -33,7 +33,7 @@ const MOST_SECONDS: f32 = 86_400.0;
 struct Root {
     meta: Meta,
     #[serde(default, deserialize_with = "nullable")]
-    devices: Vec<Device>,
+    devices: Vec<NvbenchDevice>,
     #[serde(default, deserialize_with = "nullable")]
     benchmarks: Vec<Benchmark>,
 }
@@ -58,7 +58,7 @@ struct Version {
 }
 
 #[derive(Clone, Deserialize, PartialEq)]
-pub(super) struct Device {
+pub(super) struct NvbenchDevice {
     pub id: u32,
     pub name: String,
     /// The compute capability: 900 for 9.0.
@@ -75,11 +75,11 @@ pub(super) struct Device {
 struct Benchmark {
     name: String,
     #[serde(default, deserialize_with = "nullable")]
-    states: Vec<State>,
+    states: Vec<NvbenchState>,
 }
 
 #[derive(Deserialize)]
-struct State {
+struct NvbenchState {
     device: u32,
     #[serde(default, deserialize_with = "nullable")]
     axis_values: Vec<NamedValue>,
@@ -115,16 +115,16 @@ fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-pub(super) struct File {
+pub(super) struct NvbenchFile {
     pub path: PathBuf,
     /// The program that wrote the file: `NVBench 0.1.0`.
     pub writer: String,
     pub command: String,
-    pub device: Device,
+    pub device: NvbenchDevice,
     pub cases: Vec<(CaseId, Seen<TimeFacts>)>,
 }
 
-impl File {
+impl NvbenchFile {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self> {
         let root: Root = serde_json::from_str(text).map_err(|error| {
             let problem = FileProblem::json(&error);
@@ -201,7 +201,10 @@ enum Unusable {
 }
 
 /// Returns the device that all states ran on.
-fn the_device(devices: Vec<Device>, used: &BTreeSet<u32>) -> std::result::Result<Device, Unusable> {
+fn the_device(
+    devices: Vec<NvbenchDevice>,
+    used: &BTreeSet<u32>,
+) -> std::result::Result<NvbenchDevice, Unusable> {
     let Some(id) = used.first() else {
         return Err(Unusable::NoStates);
     };
@@ -215,7 +218,7 @@ fn the_device(devices: Vec<Device>, used: &BTreeSet<u32>) -> std::result::Result
 }
 
 /// Names the case of a state. The benchmark is the kernel, and all axes together are the shape: `T=I32,Elements=1024`.
-fn case_id(benchmark: &str, state: &State) -> CaseId {
+fn case_id(benchmark: &str, state: &NvbenchState) -> CaseId {
     let axes: Vec<_> = state
         .axis_values
         .iter()
@@ -232,7 +235,7 @@ fn case_id(benchmark: &str, state: &State) -> CaseId {
 fn facts(
     json: &Path,
     writer: &str,
-    state: &State,
+    state: &NvbenchState,
 ) -> std::result::Result<Seen<TimeFacts>, Unusable> {
     if state.is_skipped {
         return Ok(Seen::NotRun(NotRun::PassedOver {
@@ -290,7 +293,7 @@ fn smallest_step(samples: &[u64]) -> u64 {
 /// Reads the values in the file that a summary names. Returns none where NVBench kept none.
 fn values<T>(
     json: &Path,
-    state: &State,
+    state: &NvbenchState,
     tag: &str,
     kind: &'static str,
     convert: impl Fn(f32) -> Option<T>,
