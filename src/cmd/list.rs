@@ -5,8 +5,8 @@ use super::{counted, print, remark, say};
 use crate::cli::{Format, ListArgs};
 use config::Selection;
 use model::CaseId;
+use report::document;
 use report::exit::Exit;
-use report::json;
 use serde::Serialize;
 use system::error::Result;
 
@@ -37,7 +37,7 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
     };
     match args.format {
         Format::Json => {
-            print(&json::document("the cases", &list)?)?;
+            print(&document::json("the cases", &list)?)?;
         }
         _ => {
             let programs = list.programs.iter().map(ToString::to_string);

@@ -1,8 +1,8 @@
 //! Quantises floats to the codes, scales and zero points that a kernel reads.
 
 use super::Values;
-use super::elem::{self, ElemError};
-use super::packed::FieldError;
+use super::elem;
+use super::error::CodecError;
 use model::{Codec, CodecScheme, ElemType};
 use rayon::prelude::*;
 
@@ -26,33 +26,6 @@ struct BlockCode {
     multiplier: f64,
     zero: f64,
     step: f64,
-}
-
-/// The reason for which a codec cannot quantise values.
-#[derive(Debug, thiserror::Error)]
-pub enum CodecError {
-    #[error("the codec's block {block:?} does not fit dimensions {dims:?}")]
-    Block { block: Vec<usize>, dims: Vec<usize> },
-    #[error("the codec does not fit the tensor")]
-    Misfit,
-    #[error("{0} cannot be quantised")]
-    NotFinite(f32),
-    #[error("a codec's levels and scale_divisor are finite and above 0")]
-    Levels,
-    #[error("{elem:?} cannot hold codes around {zero_point}")]
-    ZeroPoint { elem: ElemType, zero_point: i64 },
-    #[error("{elem:?} cannot hold affine codes {low}..={high}")]
-    Affine { elem: ElemType, low: i64, high: i64 },
-    #[error("{elem:?} cannot hold a scale: it is {scale}")]
-    Scale { elem: ElemType, scale: f32 },
-    #[error("scales that are stored next to their codes")]
-    StoredScales,
-    #[error("codes are integers, and two of them share a u8")]
-    Codes,
-    #[error(transparent)]
-    Elem(#[from] ElemError),
-    #[error(transparent)]
-    Field(#[from] FieldError),
 }
 
 /// Quantises values.

@@ -1,50 +1,9 @@
 //! Draws the elements of an input from its distribution.
 
-use super::elem::ElemError;
+use super::error::FillError;
 use super::generator::Stream;
 use super::{Values, special};
-use model::{ElemType, Fill, Num, Tensor};
-
-/// The reason for which a fill does not suit its tensor.
-#[derive(Debug, thiserror::Error)]
-pub enum FillError {
-    #[error("an input needs a fill")]
-    Missing,
-    #[error("a tensor of integers needs an integer fill or a codec")]
-    Continuous,
-    #[error("a normal distribution cannot have mean {mean} and standard deviation {std}")]
-    Normal { mean: Num, std: Num },
-    #[error("there is no f32 between {low} and {high}")]
-    Uniform { low: Num, high: Num },
-    #[error("{values} values for {elements} elements")]
-    Values { values: usize, elements: usize },
-    #[error("there is no integer in {low}..={high}")]
-    Integers { low: i64, high: i64 },
-    #[error("{0} is not an integer")]
-    NotIntegral(f64),
-    #[error("a pool of {pool} has no {blocks} distinct blocks")]
-    Pool { pool: i64, blocks: usize },
-    #[error("each field of a struct is drawn by itself")]
-    Struct,
-    #[error("captured memory is read, and not drawn")]
-    Captured,
-    #[error("offsets need at least one element")]
-    NoOffsets,
-    #[error("{sequences} sequences of at least {min} do not fit into {total}")]
-    Offsets {
-        sequences: usize,
-        min: i64,
-        total: i64,
-    },
-    #[error("{special} special values for {elements} elements")]
-    Special { special: usize, elements: usize },
-    #[error("integers have no infinities, NaN and denormal numbers")]
-    SpecialIntegers,
-    #[error("{0:?} inputs have no denormal numbers")]
-    Denormal(ElemType),
-    #[error(transparent)]
-    Elem(#[from] ElemError),
-}
+use model::{Fill, Tensor};
 
 /// Draws values before any rounding: floats if the tensor holds floats or has a codec, and else integers.
 pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, FillError> {

@@ -1,41 +1,12 @@
 //! Makes the inputs of a case: drawn, quantised, and laid out as the device reads them.
 
-use super::captured::CapturedError;
-use super::codec::CodecError;
-use super::elem::ElemError;
-use super::fill::FillError;
+use super::error::InputError;
 use super::generator::{GENERATOR, Stream};
-use super::layout::{Layout, StridesError};
-use super::packed::FieldError;
+use super::layout::Layout;
 use super::{Values, captured, codec, elem, fill, packed, poison};
-use model::{Case, Codec, CodecScheme, ElemType, Fill, Role, Tensor};
+use model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
 use std::collections::BTreeMap;
 use system::error::Error;
-
-/// The reason for which a tensor cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum InputError {
-    #[error("only an input can have a codec")]
-    OutputCodec,
-    #[error("{captured} bytes were captured of {wanted}")]
-    CapturedBytes { captured: usize, wanted: usize },
-    #[error("{elem:?} elements cannot hold {value:e}")]
-    Overflow { elem: ElemType, value: f32 },
-    #[error("field `{name}`: {source}")]
-    Field { name: String, source: FillError },
-    #[error(transparent)]
-    Place(#[from] FieldError),
-    #[error(transparent)]
-    Strides(#[from] StridesError),
-    #[error(transparent)]
-    Captured(#[from] CapturedError),
-    #[error(transparent)]
-    Fill(#[from] FillError),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error(transparent)]
-    Elem(#[from] ElemError),
-}
 
 /// Selects the values that a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +187,7 @@ fn plain(tensor: &Tensor, drawn: Values) -> Result<TensorData, InputError> {
 mod tests {
     use super::*;
     use crate::testing::{case, constant, input, output, symmetric, values, with_codec};
+    use model::ElemType;
     use proptest::prelude::*;
 
     fn one(tensor: Tensor, seed: u64) -> Result<TensorData, Error> {

@@ -1,21 +1,10 @@
 //! Makes tensors of structs: bytes, into which each field is put at its place.
 
-use super::codec::CodecError;
-use super::fill::FillError;
+use super::error::{CodecError, FieldError, FillError, InputError};
 use super::generator::Stream;
-use super::inputs::InputError;
 use super::{Values, elem, fill, poison};
 use model::{Blocks, ElemType, Field, FilledField, Nibbles, Role, Tensor};
 use rayon::prelude::*;
-
-/// The reason for which a field is no part of its struct.
-#[derive(Debug, thiserror::Error)]
-pub enum FieldError {
-    #[error("a field without elements")]
-    Empty,
-    #[error("a field beyond the end of its struct")]
-    Beyond,
-}
 
 /// Draws the bytes of all structs, contiguous. Bytes between fields hold the poison of launch 1.
 ///

@@ -2,7 +2,7 @@
 //! all other elements are what they would be without them.
 
 use super::Values;
-use super::fill::FillError;
+use super::error::FillError;
 use super::generator::Stream;
 use model::{ElemType, Num, Special, SpecialShares, Tensor};
 use std::collections::HashSet;

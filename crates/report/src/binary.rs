@@ -1,6 +1,6 @@
 //! Lays out the kernels of a compiled file for people, and as JSON. Decides nothing.
 
-use crate::json;
+use crate::document;
 use ::binary::{BinaryKernel, Compiler, Format, Listing, Ptx};
 use build::signature::{shortened, whole_name};
 use model::Arch;
@@ -331,7 +331,7 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         others: others.collect(),
         compilers: compilers.collect(),
     };
-    json::document("the listing", &page)
+    document::json("the listing", &page)
 }
 
 #[cfg(test)]

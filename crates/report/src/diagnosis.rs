@@ -1,7 +1,7 @@
 //! Writes in words what bounds a case: with its values, what to try, and the source of each rule. Pure.
 
 use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
-use crate::json;
+use crate::document;
 use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
@@ -227,7 +227,7 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         schema: SCHEMA,
         diagnoses: entries(found),
     };
-    json::document("the diagnosis", &document)
+    document::json("the diagnosis", &document)
 }
 
 /// Returns the bound in words: `issue slots, 74 % of its peak`.

@@ -1,6 +1,6 @@
 //! Writes causes in words: as text, as markdown and as JSON.
 
-use crate::json;
+use crate::document;
 use crate::kernels::{also, by_kernel};
 pub use explain::{
     Cause, CauseClass, CausePlace, CauseValue, Measure, MeasuredChange, PlaceSide, Unexplained,
@@ -327,5 +327,5 @@ pub fn json(explanations: &[Explanation]) -> Result<String> {
         schema: SCHEMA,
         cases: explanations,
     };
-    json::document("the explanation", &file)
+    document::json("the explanation", &file)
 }

@@ -1,7 +1,7 @@
 //! Lays out how agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
 use super::section::{Chart, ColumnKind, InTerminal, Room, Section, SectionPart, Table};
-use crate::json;
+use crate::document;
 use judge::relative_change;
 use model::{BaselineKey, Facet, Metric, Num, Subject};
 use records::history::{History, Point, Series};
@@ -276,5 +276,5 @@ pub fn json(history: &History) -> Result<String> {
         schema: SCHEMA,
         history,
     };
-    json::document("the history", &document)
+    document::json("the history", &document)
 }

@@ -1,6 +1,6 @@
 //! Renders the report for programs. Field names are those of the judgement and stay the same within one schema.
 
-use super::{diagnosis, not_judged, summary};
+use super::{diagnosis, document, not_judged, summary};
 use crate::exit::Exit;
 use crate::explain::KernelExplanations;
 use crate::input::ReportInput;
@@ -12,8 +12,7 @@ use model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::reasons;
 use wording::words;
 
@@ -136,15 +135,5 @@ pub fn render(input: &ReportInput) -> Result<String> {
         environment: &record.environment,
         costs: &record.costs,
     };
-    document("the report", &report)
-}
-
-/// Returns a value as a document of JSON, in which invisible characters are escaped.
-///
-/// # Errors
-/// Fails for a value that JSON cannot express. `what` names the document in the message.
-pub fn document(what: &str, value: &impl Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::unwritten(what, error))
+    document::json("the report", &report)
 }

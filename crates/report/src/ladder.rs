@@ -3,7 +3,7 @@
 
 use super::rivals;
 use super::section::{ColumnKind, Room, Section, SectionPart, Table};
-use crate::json;
+use crate::document;
 use judge::{NotPassed, View};
 use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
@@ -680,7 +680,7 @@ pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
         simulated: view.is_simulated(),
         ladders,
     };
-    json::document("the ladder", &document)
+    document::json("the ladder", &document)
 }
 
 #[cfg(test)]

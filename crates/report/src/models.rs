@@ -2,9 +2,9 @@
 
 use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
+use crate::document;
 use crate::exit::Exit;
 use crate::input::ReportInput;
-use crate::json;
 use model::{Conclusion, Counter, Environment, Metric, Outcome, Question, Seen, Subject};
 use records::shard::device;
 use serde::Serialize;
@@ -302,5 +302,5 @@ pub fn json(models: &[Model]) -> Result<String> {
         counts: counted(models),
         models: entries.collect(),
     };
-    json::document("the report", &document)
+    document::json("the report", &document)
 }

@@ -7,9 +7,9 @@
 use super::annotations::{Annotation, Level, with_findings};
 use super::place::FileLine;
 use super::summary;
+use crate::document;
 use crate::exit::Exit;
 use crate::input::ReportInput;
-use crate::json;
 use model::{Conclusion, Record};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
             "properties": {"circumstances": summary::circumstances(record)},
         }],
     });
-    json::document("the SARIF log", &log)
+    document::json("the SARIF log", &log)
 }
 
 /// Returns a result. `number` counts the results of the same identity up to this one.
