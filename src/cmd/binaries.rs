@@ -54,7 +54,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
             fitting(text, verbosity)
         }
         Format::Markdown => add_kernels(report, &kernels),
-        _ => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
     })?;
     Ok(judgement.conclusion.into())
 }
