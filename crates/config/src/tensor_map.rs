@@ -181,6 +181,7 @@ fn resolve_boxes(
     }
 }
 
+/// Returns the extents of a box in elements, the dimension that is contiguous in memory first, as CUDA counts them.
 fn resolve_box(
     raw: &RawTensorMap,
     extents: &Spanned<Vec<Spanned<Formula>>>,
