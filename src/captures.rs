@@ -102,12 +102,12 @@ pub fn load_program(dir: &Path, form: Form, program: &Program) -> Result<LoadedL
 pub struct LoadedLaunches {
     pub loaded: Loaded,
     /// The launch behind each case, in the order of the cases.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<LaunchOrigin>,
 }
 
 /// The place in a program from which a case was launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct LaunchOrigin {
     pub pid: u32,
     pub region: Option<String>,
     /// The number of launches of the kernel in this region and process: those that are cases, and all of them. The
@@ -117,7 +117,7 @@ pub struct Origin {
 }
 
 /// Returns each launch of a process of a capture.
-fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
+fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, LaunchOrigin)> {
     let mut launches = Vec::new();
     let mut counts: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
     for line in lines {
@@ -144,7 +144,7 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
             let counted = counts.get(&(&launch.kernel, &launch.region));
             let (captured, launched) = counted.copied().unwrap_or_default();
             let region = launch.region.clone();
-            let origin = Origin {
+            let origin = LaunchOrigin {
                 pid,
                 region,
                 captured,
@@ -156,16 +156,15 @@ fn find_origins(lines: &[Line], pid: u32) -> Vec<(&LaunchRecord, Origin)> {
 }
 
 fn load_all(dir: &Path, form: Form, program: Option<&Program>) -> Result<LoadedLaunches> {
-    let root = std::path::absolute(dir).map_err(|error| {
-        Error::environment(format!("{}: {error}", dir.display())).caused_by(error)
-    })?;
-    let damaged = |damage: capture::Damage| Error::environment(damage.to_string());
+    let root = std::path::absolute(dir).map_err(|error| Error::at_path(dir, error))?;
+    let damaged =
+        |damage: capture::Damage| Error::environment(damage.to_string()).caused_by(damage);
     let capture = Capture::read(&root).map_err(damaged)?;
     let mut maker = Maker {
         form,
         contents: Contents::new(&root),
         root,
-        names: Names::default(),
+        names: ShortNames::default(),
         program: program.map(|program| program.name.clone()),
         declared: program.map_or_else(
             || dir.display().to_string(),
@@ -386,12 +385,12 @@ struct Maker {
     form: Form,
     root: PathBuf,
     contents: Contents,
-    names: Names,
+    names: ShortNames,
     /// The program of gates.yaml that launched the kernels.
     program: Option<String>,
     /// The place where launches that cannot run are declared, such as `gates.yaml:42`, or the capture.
     declared: String,
-    codes: HashMap<Key, Code>,
+    codes: HashMap<Key, CapturedKernel>,
     units: Vec<Unit>,
     cases: Vec<Case>,
     gaps: Vec<Uncaptured>,
@@ -434,7 +433,7 @@ fn find_pointers(launch: &LaunchRecord, allocation: &Allocation) -> Vec<Pointer>
 }
 
 /// A kernel's machine code or PTX.
-struct Code {
+struct CapturedKernel {
     name: String,
     /// The number of its launches so far.
     launches: u32,
@@ -455,7 +454,7 @@ impl Maker {
         };
         let mut code = match self.codes.remove(&key) {
             Some(code) => code,
-            None => Code {
+            None => CapturedKernel {
                 name: self.names.name(&launch.kernel),
                 launches: 0,
                 file: self.find_code(launch)?,
@@ -565,9 +564,7 @@ impl Maker {
             put(&mut bytes, at, &encoded)?;
         }
         let stored = self.contents.put(&bytes);
-        Ok(stored.map_err(|error| {
-            Error::environment(format!("{}: {error}", self.root.display())).caused_by(error)
-        })?)
+        Ok(stored.map_err(|error| Error::at_path(&self.root, error))?)
     }
 
     /// Takes the kernel out of its module, for the device that it was captured on, if the module has it for that.
@@ -628,9 +625,7 @@ impl Maker {
     fn write(&self, source: &str, bytes: &[u8]) -> Result<()> {
         let path = self.root.join(source);
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.map_err(|error| {
-            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-        })?;
+        made.map_err(|error| Error::at_path(&path, error))?;
         write_atomically(&path, bytes)
     }
 
@@ -892,9 +887,9 @@ pub fn unqualified(symbol: &str) -> String {
 
 /// The short names of kernels. Each is given only once.
 #[derive(Default)]
-struct Names(BTreeMap<String, u32>);
+struct ShortNames(BTreeMap<String, u32>);
 
-impl Names {
+impl ShortNames {
     /// Returns `softmax_warp_forward` for a symbol, and `softmax_warp_forward-2` for the next kernel of that name.
     fn name(&mut self, symbol: &str) -> String {
         let name = name(symbol);
@@ -927,7 +922,7 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, changes_maps};
+    use super::{ShortNames, changes_maps};
 
     #[test]
     fn only_the_kernel_that_changes_tensor_maps_changes_them() {
@@ -939,7 +934,7 @@ mod tests {
 
     #[test]
     fn names_are_short_and_given_once() {
-        let mut names = Names::default();
+        let mut names = ShortNames::default();
         for (symbol, wanted) in [
             ("_Z5scale4ViewfPf", "scale"),
             ("_Z5scale4ViewfPf", "scale-2"),

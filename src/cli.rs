@@ -13,7 +13,7 @@ use run::device::DeviceChoice;
 use std::path::PathBuf;
 use system::limits::parse_size;
 
-/// Groups of options in `--help`.
+/// The headings of the groups of options in `--help`.
 const CASES: &str = "Which cases";
 const COMPARISON: &str = "What to compare with";
 const MACHINE: &str = "Device and compiler";
@@ -121,7 +121,7 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Search the macros of a variant for a faster configuration that holds every gate
     Tune(TuneArgs),
-    /// Install, list or show compilers
+    /// Install releases of the CUDA compiler, list them, or show which one is used
     #[command(
         subcommand,
         after_long_help = "Examples:
@@ -144,7 +144,7 @@ pub enum Command {
 and as the first line of gates.yaml, for the YAML language server:
   # yaml-language-server: $schema=gates.schema.json")]
     Schema {
-        /// The file to describe
+        /// The file whose JSON schema is printed
         #[arg(value_enum, default_value_t = SchemaOf::Gates)]
         of: SchemaOf,
     },
@@ -152,7 +152,7 @@ and as the first line of gates.yaml, for the YAML language server:
     #[command(after_long_help = "Example:
   gatekeeper completions bash > ~/.local/share/bash-completion/completions/gatekeeper")]
     Completions {
-        /// The shell
+        /// The shell that completes the words of commands
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory, one for each command
@@ -172,7 +172,7 @@ pub const LAST_RECORD: &str = "gatekeeper-out/record.json";
 
 #[derive(Debug, Args)]
 pub struct ConfigArg {
-    /// The gates file
+    /// The file with kernels, cases and gates
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }
@@ -228,7 +228,7 @@ pub struct CaptureArgs {
     /// The directory of the capture; created, and has to be empty
     #[arg(long, default_value = "gatekeeper-capture", value_name = "DIR")]
     pub out: PathBuf,
-    /// The program and its arguments
+    /// The program whose launches are captured, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -244,7 +244,7 @@ The output of each launch has to be bit for bit the captured one, and the same e
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct ReplayArgs {
-    /// The directory that `capture` wrote
+    /// The directory of launches that `gatekeeper capture` wrote
     #[arg(value_name = "DIR")]
     pub capture: PathBuf,
     /// Cases to run, as KERNEL[/VARIANT][@SHAPE] with globs; filters are combined with OR
@@ -292,7 +292,7 @@ pub struct DoctorArgs {
     /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
     #[arg(long)]
     pub peaks: bool,
-    /// Output format
+    /// The format of the output, which is text or JSON
     #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
     pub format: Format,
 }
@@ -458,7 +458,7 @@ pub struct ProfileArgs {
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
-    /// Output format
+    /// The format of the output, which is text or JSON
     #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
     pub format: Format,
 }
@@ -501,7 +501,7 @@ pub struct ExplainArgs {
     /// Cases, as for `run` [default: all]
     #[arg(value_name = "FILTER")]
     pub cases: Vec<String>,
-    /// The record that `run` wrote
+    /// The record of the run, as `gatekeeper run` wrote it
     #[arg(long, default_value = LAST_RECORD, value_name = "FILE")]
     pub record: PathBuf,
     /// The record of the old state, for a run without --base
@@ -523,7 +523,7 @@ pub struct ExplainArgs {
     /// With --measure: install the compiler first, if there is none
     #[arg(long, requires = "measure")]
     pub provision: bool,
-    /// Output format
+    /// The format of the output, which is text, Markdown or JSON
     #[arg(long, value_parser = only(FOR_CAUSES), default_value = "terminal")]
     pub format: Format,
 }
@@ -534,7 +534,7 @@ pub struct ExplainArgs {
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct JudgeArgs {
-    /// The record.json that `run` wrote
+    /// The record of the run, as `gatekeeper run` wrote it
     pub record: PathBuf,
     /// Output format; github: annotations for a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
@@ -606,7 +606,7 @@ pub struct TuneArgs {
     pub kernel: String,
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Which configuration comes next
+    /// How the search chooses the configuration that it tries next
     #[arg(long, value_enum, default_value_t = Method::Guided, help_heading = SEARCH, hide_short_help = true)]
     pub strategy: Method,
     /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
@@ -635,7 +635,7 @@ pub struct TuneArgs {
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long, help_heading = MACHINE)]
     pub provision: bool,
-    /// Output format
+    /// The format of the output, which is text or Markdown
     #[arg(long, value_parser = only(FOR_SEARCHES), default_value = "terminal", help_heading = OUTPUT, hide_short_help = true)]
     pub format: Format,
 }
@@ -736,7 +736,7 @@ pub struct ValidateArgs {
     /// Explain these cases (a filter, as for `run`)
     #[arg(long, value_name = "CASE")]
     pub explain: Option<String>,
-    /// Output format of --explain
+    /// The format of what --explain prints, which is text or JSON
     #[arg(long, value_parser = only(PRINTED), default_value = "terminal", requires = "explain")]
     pub format: Format,
 }
@@ -754,7 +754,7 @@ pub struct ListArgs {
     /// Cases, as for `run` [default: all]
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// Output format
+    /// The format of the output, which is text or JSON
     #[arg(long, value_parser = only(PRINTED), default_value = "terminal")]
     pub format: Format,
 }
@@ -787,7 +787,7 @@ pub struct InitArgs {
     /// Compile with these flags of nvcc, and write them as `flags`; can be repeated
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub flags: Vec<String>,
-    /// The architecture to compile for
+    /// The GPU architecture that kernels are compiled for
     #[arg(long, default_value = "sm_90", value_name = "ARCH")]
     pub arch: Arch,
     /// Add the kernels that the file does not have, and leave the rest of it as it is
@@ -821,7 +821,7 @@ pub enum BaselineCommand {
 
 Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
     Update {
-        /// The record that `run` wrote
+        /// The record of the run, as `gatekeeper run` wrote it
         #[arg(long, default_value = LAST_RECORD, value_name = "FILE")]
         record: PathBuf,
         #[command(flatten)]
@@ -841,7 +841,7 @@ Exit codes: 0, 1 if a value was refused, 2 wrong usage, 4 environment.")]
 
 Exit codes: 0, 2 wrong usage, 4 environment.")]
     Rename {
-        /// KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE
+        /// The old name: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE
         #[arg(value_name = "FROM")]
         from: String,
         /// The new name, of the same form
@@ -850,7 +850,7 @@ Exit codes: 0, 2 wrong usage, 4 environment.")]
         #[command(flatten)]
         config: ConfigArg,
     },
-    /// List the committed baselines
+    /// List the values that the committed baselines have
     #[command(after_long_help = "Examples:
   gatekeeper baseline show
   gatekeeper baseline show 'sdpa_*'
@@ -859,7 +859,7 @@ Exit codes: 0, or 2 if one is broken or none matches.")]
     Show {
         #[command(flatten)]
         config: ConfigArg,
-        /// Only these kernels (globs)
+        /// Show only kernels whose names match one of these globs
         #[arg(value_name = "FILTER")]
         filters: Vec<String>,
     },
@@ -944,15 +944,15 @@ fn only(formats: &'static [Format]) -> impl TypedValueParser<Value = Format> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
-    /// gates.yaml
+    /// The file of kernels, cases and gates: gates.yaml
     Gates,
-    /// record.json
+    /// The plan of a run, and what it observed: record.json
     Record,
-    /// report.json
+    /// The verdicts of a run for programs: report.json
     Report,
 }
 
-/// `registers=+0%`, `occupancy=-5%`.
+/// Parses the change of a metric that is allowed, such as `registers=+0%` or `occupancy=-5%`.
 fn allowed_change(text: &str) -> Result<AllowedChange, String> {
     let (name, change) = text.split_once('=').unwrap_or((text, ""));
     let metrics = AllowedChange::METRICS;
@@ -974,7 +974,7 @@ fn allowed_change(text: &str) -> Result<AllowedChange, String> {
     }
 }
 
-/// `+2%` as a share.
+/// Parses how much worse a value may be, and returns `+2%` as the share 0.02.
 fn change(text: &str) -> Result<f64, String> {
     match config::parse_change(text, '+') {
         Some(change) => Ok(change.0),

@@ -81,7 +81,7 @@ impl CompilerRequest {
 
 /// One step from one compiler to another, in which one more part is the other's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct CompilerStep {
     pub change: PartChange,
     /// The compiler that is complete after this step.
     pub compiler: Choice,
@@ -93,7 +93,7 @@ pub struct Step {
 ///
 /// # Errors
 /// Environment, if one of the two is not there.
-pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Step>> {
+pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<CompilerStep>> {
     let sides = [base, head].map(|choice| -> Result<[CompilerOrigin; 4]> {
         let whole = Choice {
             whole: choice.whole.clone(),
@@ -139,7 +139,7 @@ pub fn find_steps(base: &Choice, head: &Choice, cache: &Cache) -> Result<Vec<Ste
                 *own = new.clone();
             }
             let [nvcc, headers, nvvm, ptxas] = sources.clone();
-            Step {
+            CompilerStep {
                 change: PartChange { part, versions },
                 compiler: Choice {
                     whole: Some(nvcc),

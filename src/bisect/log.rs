@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gatekeeper.bisect/1";
 /// The bisection and its settings. A log is continued by a bisection that is the same in all of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct BisectionQuestion {
     /// The hash of a commit, or a compiler.
     pub good: String,
     /// The candidates after `good`, in order. The last one is bad.
@@ -35,7 +35,7 @@ pub struct Asked {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    pub asked: Asked,
+    pub asked: BisectionQuestion,
     /// The name of the GPU, or `simulator`.
     pub device: String,
     /// The gates that fail at the bad side and hold at the good one.
@@ -141,5 +141,5 @@ impl Log {
 }
 
 fn unwritable(error: serde_json::Error) -> Error {
-    Error::environment(format!("the log cannot be written: {error}")).caused_by(error)
+    Error::unwritten("the log", error)
 }

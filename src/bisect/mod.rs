@@ -8,7 +8,7 @@ pub mod log;
 pub mod search;
 pub mod sides;
 
-use self::log::{Answered, Asked, GateSaid, Log};
+use self::log::{Answered, BisectionQuestion, GateSaid, Log};
 use self::search::{Answer, Next, Search};
 use build::toolchain::Choice;
 use config::Loaded;
@@ -23,7 +23,7 @@ use system::cache::Cache;
 use system::error::{Error, Result};
 
 /// One candidate, before it is built.
-pub struct Side {
+pub struct CandidateSide {
     pub head: Loaded,
     pub compiler: Choice,
     /// The top directory of the tree that has its files.
@@ -33,18 +33,18 @@ pub struct Side {
 }
 
 /// A generator of the sides that a bisection asks.
-pub trait Sides {
-    /// Returns the side of a candidate or of the good one. If it cannot be asked, returns why.
+pub trait SideSource {
+    /// Returns the side of a candidate or of the good one, or the inner error if it cannot be asked.
     ///
     /// # Errors
     /// Environment, if the machine fails.
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>>;
+    fn side(&self, candidate: &str) -> Result<std::result::Result<CandidateSide, Error>>;
 
     /// Returns the change from the good side to this one.
     ///
     /// # Errors
     /// Returns the errors of finding a change.
-    fn change(&self, side: &Side) -> Result<Change>;
+    fn change(&self, side: &CandidateSide) -> Result<Change>;
 
     /// Returns the name of a candidate that people read.
     fn title(&self, candidate: &str) -> String;
@@ -63,7 +63,7 @@ pub enum End {
 
 /// A bisection as the command line describes it.
 pub struct Bisection<'a> {
-    pub sides: &'a dyn Sides,
+    pub sides: &'a dyn SideSource,
     pub request: &'a Request,
     pub cache: &'a Cache,
     /// The file that the log is written to.
@@ -85,12 +85,15 @@ impl Bisection<'_> {
     ///
     /// # Errors
     /// Usage, if the question makes no sense. Environment, if the machine fails: the log then has what was answered.
-    pub fn run(&self, mut asked: Asked) -> Result<(Log, End)> {
+    pub fn run(&self, mut asked: BisectionQuestion) -> Result<(Log, End)> {
         let bad = asked.candidates.last().cloned().unwrap_or_default();
         let good = asked.good.clone();
         let sides = [&good, &bad].map(|name| {
-            let cannot =
-                |why| Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)));
+            let cannot = |error: Error| {
+                let why = &error.diagnostic().message;
+                Error::usage(format!("{} cannot be asked: {why}", self.sides.title(name)))
+                    .caused_by(error)
+            };
             let side = self.sides.side(name)?.map_err(cannot)?;
             let survey = self.survey(&side)?;
             Ok::<_, Error>((side, survey))
@@ -137,9 +140,9 @@ impl Bisection<'_> {
     /// bad side if no gate fails.
     fn ask(
         &self,
-        asked: Asked,
-        (good_side, good_survey): &(Side, Survey),
-        (bad_side, bad_survey): &(Side, Survey),
+        asked: BisectionQuestion,
+        (good_side, good_survey): &(CandidateSide, Survey),
+        (bad_side, bad_survey): &(CandidateSide, Survey),
     ) -> Result<std::result::Result<Log, (Log, Conclusion)>> {
         let bad = asked.candidates.last().cloned().unwrap_or_default();
         self.say(format!(
@@ -260,7 +263,10 @@ impl Bisection<'_> {
         };
         let side = match self.sides.side(candidate)? {
             Ok(side) => side,
-            Err(why) => return Ok(Answered { why, ..answered }),
+            Err(error) => {
+                let why = error.diagnostic().message.clone();
+                return Ok(Answered { why, ..answered });
+            }
         };
         let survey = self.survey(&side)?;
         if let Some(why) = broken(&survey, &log.question) {
@@ -299,14 +305,14 @@ impl Bisection<'_> {
         Ok(answered)
     }
 
-    fn survey(&self, side: &Side) -> Result<Survey> {
+    fn survey(&self, side: &CandidateSide) -> Result<Survey> {
         let files = (&side.head, side.top.as_path());
         pipeline::survey(self.request, files, &side.compiler, self.cache, self.on)
     }
 
     /// Runs a side against the good one, as `run --base` does. Runs it again with more processes while times leave a
     /// gate of the question undecided.
-    fn judge(&self, side: &Side, question: &[BlamedGate]) -> Result<Judged> {
+    fn judge(&self, side: &CandidateSide, question: &[BlamedGate]) -> Result<Judged> {
         let waiting = |text: &str| (self.on)(Event::Waiting(text.to_owned()));
         let mut efforts = EFFORTS.into_iter().peekable();
         loop {

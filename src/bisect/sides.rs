@@ -1,6 +1,6 @@
 //! Generates the sides of a bisection: commits on one line, or versions of the compiler.
 
-use super::{Side, Sides};
+use super::{CandidateSide, SideSource};
 use crate::compilers::CompilerRequest;
 use crate::revisions::{self, Overlaid, Overlay};
 use build::toolchain::{self, Choice, CompilerOrigin};
@@ -100,14 +100,14 @@ impl<'a> Commits<'a> {
     }
 }
 
-impl Sides for Commits<'_> {
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>> {
+impl SideSource for Commits<'_> {
+    fn side(&self, candidate: &str) -> Result<std::result::Result<CandidateSide, Error>> {
         let files = self.overlay.over(&self.root, candidate, self.cache)?;
         let head = match files.load(self.selection) {
             Ok(head) => head,
-            Err(error) => return Ok(Err(error.diagnostic().message.clone())),
+            Err(error) => return Ok(Err(error)),
         };
-        Ok(Ok(Side {
+        Ok(Ok(CandidateSide {
             compiler: Choice::pin(head.toolchain.cuda.as_deref()),
             head,
             top: files.top().to_owned(),
@@ -115,7 +115,7 @@ impl Sides for Commits<'_> {
         }))
     }
 
-    fn change(&self, side: &Side) -> Result<Change> {
+    fn change(&self, side: &CandidateSide) -> Result<Change> {
         let Some(files) = side.files.downcast_ref::<Overlaid>() else {
             return Err(Error::environment("the files of a side are gone"));
         };
@@ -215,16 +215,16 @@ fn find(choice: &Choice, request: &Request, cache: &Cache) -> Result<toolchain::
     }
 }
 
-impl Sides for Compilers<'_> {
-    fn side(&self, candidate: &str) -> Result<std::result::Result<Side, String>> {
+impl SideSource for Compilers<'_> {
+    fn side(&self, candidate: &str) -> Result<std::result::Result<CandidateSide, Error>> {
         let mut all = self.line.iter().chain([&self.good]);
         let Some(compiler) = all.find(|choice| choice.to_string() == candidate) else {
-            return Ok(Err("it is no compiler of this bisection".to_owned()));
+            return Ok(Err(Error::usage("it is no compiler of this bisection")));
         };
         if let Err(error) = find(compiler, self.request, self.cache) {
-            return Ok(Err(error.diagnostic().message.clone()));
+            return Ok(Err(error));
         }
-        Ok(Ok(Side {
+        Ok(Ok(CandidateSide {
             head: self.head.clone(),
             compiler: compiler.clone(),
             top: self.head.root.clone(),
@@ -232,7 +232,7 @@ impl Sides for Compilers<'_> {
         }))
     }
 
-    fn change(&self, side: &Side) -> Result<Change> {
+    fn change(&self, side: &CandidateSide) -> Result<Change> {
         let mut change = revisions::find_change(None, side.head.clone(), self.cache, &|_| {})?;
         let compilers = CompilerRequest {
             toolchain: Some(side.compiler.clone()),

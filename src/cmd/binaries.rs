@@ -54,7 +54,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
             fitting(text, verbosity)
         }
         Format::Markdown => add_kernels(report, &kernels),
-        _ => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
     })?;
     Ok(judgement.conclusion.into())
 }
@@ -139,7 +139,7 @@ fn keep_files(mut accepted: Vec<Acceptance>) -> Vec<Acceptance> {
 }
 
 /// The compiled files that a run judges: all of them, or none if the user selected some kernels.
-pub enum Asked {
+pub enum SelectedBinaries {
     All(Vec<Library>),
     /// The filters or options leave them out.
     LeftOut,
@@ -147,7 +147,7 @@ pub enum Asked {
     None,
 }
 
-impl Asked {
+impl SelectedBinaries {
     /// Reads the compiled files before anything is built, so that a missing file is not found after an hour of GPU
     /// time.
     ///
@@ -228,10 +228,7 @@ fn update(root: &Path, libraries: &[Library], record: &Record, consent: bool) ->
         let target = root.join(&path);
         let mut file = NewFile::create(&target)?;
         let result = file.write_all(written.as_bytes());
-        result.map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-                .caused_by(error)
-        })?;
+        result.map_err(|error| Error::unwritten(path.display(), error))?;
         file.keep()?;
         for worse in &new.worse {
             let value = |value| words::quantity(worse.metric, value);

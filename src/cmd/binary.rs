@@ -88,7 +88,7 @@ pub fn run(args: &BinaryArgs) -> Result<Exit> {
             binaries::fitting(text, args.output.verbosity())
         }
         Format::Json => layout::json(&name, &listing)?,
-        _ => {
+        Format::Markdown | Format::Html | Format::Junit | Format::Github | Format::Sarif => {
             return Err(Error::usage("a file alone is listed as terminal or json")
                 .help("name an older file with --base, or an older compiler with --base-toolchain: a comparison has every format"));
         }
@@ -233,7 +233,7 @@ fn compare(
             let why = explained.map_or(String::new(), words::markdown_of_kernels);
             binaries::add_kernels(report, &kernels) + &why
         }
-        _ => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
     })?;
     Ok(judgement.conclusion.into())
 }

@@ -2,11 +2,12 @@
 
 use super::progress::Progress;
 use super::{command_line, counted, make_dir, remark, say};
-use crate::bisect::log::{Answered, Asked, GateSaid, Log};
+use crate::bisect::log::{Answered, BisectionQuestion, GateSaid, Log};
 use crate::bisect::search::Answer;
 use crate::bisect::sides::{Commits, Compilers};
-use crate::bisect::{Bisection, End, Sides};
+use crate::bisect::{Bisection, End, SideSource};
 use crate::cli::BisectArgs;
+use build::toolchain::Choice;
 use config::Selection;
 use model::{BlamedGate, Outcome, Subject};
 use pipeline::Request;
@@ -109,7 +110,10 @@ impl Command<'_> {
     }
 
     fn among_compilers(&self, selection: &Selection) -> Result<(String, Exit)> {
-        let parse = |text: &str| text.parse().map_err(|error: String| Error::usage(error));
+        let parse = |text: &str| {
+            text.parse::<Choice>()
+                .map_err(|error| Error::usage(error.to_string()).caused_by(error))
+        };
         let pair = [parse(&self.args.good)?, parse(&self.args.bad)?];
         let head = config::load(&self.args.config.config, selection)?;
         let root = head.root.clone();
@@ -133,7 +137,7 @@ impl Command<'_> {
         Ok((text, exit))
     }
 
-    fn bisect(&self, sides: &dyn Sides, asked: Asked) -> Result<(Log, End)> {
+    fn bisect(&self, sides: &dyn SideSource, asked: BisectionQuestion) -> Result<(Log, End)> {
         remark(&format!(
             "bisect: {} after {}",
             counted(asked.candidates.len(), "candidate"),
@@ -150,8 +154,8 @@ impl Command<'_> {
         bisection.run(asked)
     }
 
-    fn asked(&self, good: &str, candidates: Vec<String>, overlay: String) -> Asked {
-        Asked {
+    fn asked(&self, good: &str, candidates: Vec<String>, overlay: String) -> BisectionQuestion {
+        BisectionQuestion {
             good: good.to_owned(),
             candidates,
             config: self.args.config.config.display().to_string(),
@@ -242,7 +246,7 @@ fn compare(question: &[BlamedGate], (was, is): (&[GateSaid], &[GateSaid]), befor
 }
 
 /// Writes how a bisection ended: what the gates say on both sides of the culprit, or which candidates remain.
-fn lay_out(log: &Log, end: &End, sides: &dyn Sides) -> (String, Exit) {
+fn lay_out(log: &Log, end: &End, sides: &dyn SideSource) -> (String, Exit) {
     let candidate = |at: usize| log.asked.candidates.get(at).map_or("", String::as_str);
     match end {
         End::Culprit(at) => {

@@ -2,20 +2,24 @@
 //! say. The judge names the part.
 
 use super::remark;
-use crate::compilers::Step;
+use crate::compilers::CompilerStep;
 use judge::blame::{answer, blameable};
 use model::{BlamedGate, Evidence, Exchange, GateAnswer, Outcome, Subject, Verdict};
 use std::collections::BTreeSet;
 use system::error::Result;
 
 /// Runs these cases again with another compiler of head, and returns the verdicts.
-pub type Rerun<'a> = &'a dyn Fn(&Step, Vec<String>) -> Result<Vec<Verdict>>;
+pub type Rerun<'a> = &'a dyn Fn(&CompilerStep, Vec<String>) -> Result<Vec<Verdict>>;
 
 /// Returns the answers of the gates that failed, after each step.
 ///
 /// # Errors
 /// Returns the errors of a run.
-pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Result<Vec<Evidence>> {
+pub fn exchange_parts(
+    steps: &[CompilerStep],
+    verdicts: &[Verdict],
+    rerun: Rerun,
+) -> Result<Vec<Evidence>> {
     let failed: Vec<BlamedGate> = verdicts
         .iter()
         .filter(|verdict| verdict.outcome == Outcome::Fail)
@@ -26,7 +30,7 @@ pub fn exchange_parts(steps: &[Step], verdicts: &[Verdict], rerun: Rerun) -> Res
         .map(|verdict| filter(&verdict.subject))
         .collect();
     let mut exchanges = Vec::new();
-    for (at, Step { change, .. }) in steps.iter().enumerate() {
+    for (at, CompilerStep { change, .. }) in steps.iter().enumerate() {
         let mut answers = Vec::new();
         // The compiler after the last step is head's.
         if let (Some(step), true) = (steps.get(at), at + 1 < steps.len()) {

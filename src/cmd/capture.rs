@@ -18,9 +18,7 @@ pub fn run(args: &CaptureArgs) -> Result<Exit> {
         &args.out,
         "it has files already, and a capture is a directory of its own",
     )?;
-    let out = std::path::absolute(&args.out).map_err(|error| {
-        Error::environment(format!("{}: {error}", args.out.display())).caused_by(error)
-    })?;
+    let out = std::path::absolute(&args.out).map_err(|error| Error::at_path(&args.out, error))?;
     let request = Request {
         out: out.clone(),
         kernels: args.kernels.clone(),

@@ -104,9 +104,8 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
     let explained = report::case::explain(&source);
     match args.format {
         Format::Json => {
-            let text = serde_json::to_string_pretty(&explained).map_err(|error| {
-                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
-            })?;
+            let text = serde_json::to_string_pretty(&explained)
+                .map_err(|error| Error::unwritten("the cases", error))?;
             print(&format!("{text}\n"))?;
         }
         _ => say(&report::case::text(&explained))?,
@@ -120,9 +119,8 @@ pub fn schema(of: SchemaOf) -> Result<Exit> {
         SchemaOf::Record => store::record_schema(),
         SchemaOf::Report => report::json::schema(),
     };
-    let text = serde_json::to_string_pretty(&schema).map_err(|error| {
-        Error::environment(format!("the schema cannot be written: {error}")).caused_by(error)
-    })?;
+    let text = serde_json::to_string_pretty(&schema)
+        .map_err(|error| Error::unwritten("the schema", error))?;
     print(&format!("{text}\n"))?;
     Ok(Exit::Held)
 }

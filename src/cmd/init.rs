@@ -4,7 +4,8 @@ use super::capture::run_captured;
 use super::{counted, remark, run, say};
 use crate::cli::{Cli, Command, InitArgs, RunArgs};
 use crate::init::{
-    self, Asked, Blocks, MissingHeader, ProgramLaunches, Survey, Surveyed, Tree, WrittenKernel,
+    self, MissingHeader, ProgramLaunches, Survey, SurveyRequest, Surveyed, Tree, WrittenKernel,
+    WrittenKernels,
 };
 use crate::injection::{MOST_BYTES, explain_nothing, find_library};
 use build::toolchain::{self, Toolchain};
@@ -97,9 +98,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         ran = Some(draft.try_once(&mut blocks)?);
     }
     if blocks.called.is_empty() {
-        fs::remove_file(path).map_err(|error| {
-            Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-        })?;
+        fs::remove_file(path).map_err(|error| Error::at_path(path, error))?;
         return draft.leave_for_author(&blocks);
     }
     draft.say(&blocks, ran.as_deref())?;
@@ -115,9 +114,7 @@ fn capture_program(args: &InitArgs) -> Result<(ProgramLaunches, TemporaryDir)> {
     refuse_in_ci("--program")?;
     let library = find_library()?;
     let scratch = Cache::open()?.dir("scratch")?;
-    let out = TemporaryDir::new_in(&scratch).map_err(|error| {
-        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
-    })?;
+    let out = TemporaryDir::new_in(&scratch).map_err(|error| Error::at_path(&scratch, error))?;
     let request = Request {
         out: out.path().to_owned(),
         kernels: Vec::new(),
@@ -150,10 +147,9 @@ fn gate_program(args: &InitArgs, path: &Path, root: &Path, symbols: &[&str]) -> 
     let text = init::write_program(&args.command, symbols);
     config::validate_text(root, &text)
         .map_err(|wrong| Error::environment(&wrong.diagnostic().message))?;
-    create(path)?.write_all(text.as_bytes()).map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-            .caused_by(error)
-    })?;
+    create(path)?
+        .write_all(text.as_bytes())
+        .map_err(|error| Error::unwritten(path.display(), error))?;
     write_schema(root)?;
     say(&format!(
         "wrote {}: the program, which launches {} that no source here has\n\
@@ -180,7 +176,7 @@ fn refuse_in_ci(option: &str) -> Result<()> {
     .help("run it where you develop, and commit gates.yaml"))
 }
 
-fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> {
+fn learn_build(args: &InitArgs, root: &Path, asked: &mut SurveyRequest) -> Result<Tree> {
     refuse_in_ci("--build")?;
     let cache = Cache::open()?;
     let toolchain = find_compiler(args, &cache)?;
@@ -190,7 +186,7 @@ fn learn_build(args: &InitArgs, root: &Path, asked: &mut Asked) -> Result<Tree> 
 }
 
 /// Returns the file to write, and the sources and settings that the arguments name.
-fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
+fn asked(args: &InitArgs) -> Result<(PathBuf, SurveyRequest)> {
     let is_gates = |path: &&PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         matches!(extension, Some("yaml" | "yml"))
@@ -212,7 +208,7 @@ fn asked(args: &InitArgs) -> Result<(PathBuf, Asked)> {
         (name.to_owned(), value.to_owned())
     });
     let flags = args.flags.iter().flat_map(|flag| flag.split_whitespace());
-    let asked = Asked {
+    let asked = SurveyRequest {
         paths: paths.into_iter().cloned().collect(),
         include_dirs: args.include.clone(),
         define: define.collect(),
@@ -232,9 +228,8 @@ fn write_schema(root: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    let schema = serde_json::to_string_pretty(&config::schema()).map_err(|error| {
-        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-    })?;
+    let schema = serde_json::to_string_pretty(&config::schema())
+        .map_err(|error| Error::at_path(&path, error))?;
     super::write_file(&path, &format!("{schema}\n"))
 }
 
@@ -249,7 +244,7 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn blocks(&self) -> Blocks {
+    fn blocks(&self) -> WrittenKernels {
         let accepts = |text: &str| {
             config::validate_text(self.root, text)
                 .map_err(|wrong| wrong.diagnostic().message.clone())
@@ -269,7 +264,7 @@ impl Draft<'_> {
 
     /// Writes the file. A file that exists keeps its text, and is not changed at all if the result would be
     /// incorrect.
-    fn write(&self, blocks: &Blocks) -> Result<()> {
+    fn write(&self, blocks: &WrittenKernels) -> Result<()> {
         let Some(existing) = &self.existing else {
             let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
             return super::write_file(self.path, &text);
@@ -285,7 +280,7 @@ impl Draft<'_> {
     /// Runs the file once, with the new kernels in it, and returns the headline. A kernel that fails becomes a comment:
     /// the call may be at fault, or the kernel, and only the author knows. A kernel with
     /// findings stays if the program's own launch has some, too: then the call is not at fault.
-    fn try_once(&mut self, blocks: &mut Blocks) -> Result<String> {
+    fn try_once(&mut self, blocks: &mut WrittenKernels) -> Result<String> {
         for _ in 0..2 {
             let names = blocks.called.iter().map(|kernel| kernel.name.clone());
             let ran = run::run_quietly(&self.run_args(names)?);
@@ -338,7 +333,7 @@ impl Draft<'_> {
 
     /// Writes what is known of the kernels to another file, because a file of gates without any known
     /// call would check nothing.
-    fn leave_for_author(&self, blocks: &Blocks) -> Result<Exit> {
+    fn leave_for_author(&self, blocks: &WrittenKernels) -> Result<Exit> {
         let open = counted(blocks.todo.len(), "kernel");
         if self.existing.is_some() {
             say(&format!(
@@ -349,10 +344,9 @@ impl Draft<'_> {
         }
         let path = self.path.with_extension("todo.yaml");
         let text = init::head(&self.survey, self.args.arch, self.args.program) + &blocks.text;
-        create(&path)?.write_all(text.as_bytes()).map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-                .caused_by(error)
-        })?;
+        create(&path)?
+            .write_all(text.as_bytes())
+            .map_err(|error| Error::unwritten(path.display(), error))?;
         let compiled = self.not_compiled();
         say(&format!(
             "wrote {}: no kernel with a call, {open} as TODO{compiled}\n{}next: complete one, and save it as {}",
@@ -374,7 +368,7 @@ impl Draft<'_> {
     }
 
     /// Returns a line such as `missing: the calls of gather and by_union`, and the missing headers.
-    fn missing(&self, blocks: &Blocks) -> String {
+    fn missing(&self, blocks: &WrittenKernels) -> String {
         let names = &blocks.todo;
         let more = names.len().saturating_sub(NAMED);
         let more = match more {
@@ -396,7 +390,7 @@ impl Draft<'_> {
         calls + &headers.collect::<String>()
     }
 
-    fn say(&self, blocks: &Blocks, ran: Option<&str>) -> Result<()> {
+    fn say(&self, blocks: &WrittenKernels, ran: Option<&str>) -> Result<()> {
         let name = self.path.display();
         let config = if self.path == Path::new(DEFAULT_CONFIG) {
             String::new()
@@ -477,9 +471,7 @@ impl Existing {
                 .map(|name| (unit.source.clone(), without_spaces(name)))
         });
         Ok(Self {
-            text: files::read_text(path, MOST_TEXT).map_err(|error| {
-                Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-            })?,
+            text: files::read_text(path, MOST_TEXT).map_err(|error| Error::at_path(path, error))?,
             names: loaded.all.iter().map(|case| case.kernel.clone()).collect(),
             entries: entries.collect(),
         })
@@ -565,7 +557,7 @@ fn survey(
     args: &InitArgs,
     root: &Path,
     tree: &Tree,
-    asked: &Asked,
+    asked: &SurveyRequest,
     launches: Option<&ProgramLaunches>,
 ) -> Result<Survey> {
     let cache = Cache::open()?;

@@ -134,7 +134,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         Format::Terminal if args.output.verbosity() == Verbosity::Quiet => report,
         Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
         Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
-        _ => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github | Format::Sarif => report,
     })?;
     Ok(judgement.conclusion.into())
 }

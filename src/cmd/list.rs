@@ -5,10 +5,10 @@ use super::{counted, print, remark, say};
 use crate::cli::{Format, ListArgs};
 use config::Selection;
 use model::CaseId;
+use report::document;
 use report::exit::Exit;
 use serde::Serialize;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 
 const SCHEMA: &str = "gatekeeper.list/1";
 
@@ -37,10 +37,7 @@ pub fn run(args: &ListArgs) -> Result<Exit> {
     };
     match args.format {
         Format::Json => {
-            let text = serde_json::to_string_pretty(&list).map_err(|error| {
-                Error::environment(format!("the cases cannot be written: {error}")).caused_by(error)
-            })?;
-            print(&(escape::json(&text) + "\n"))?;
+            print(&document::json("the cases", &list)?)?;
         }
         _ => {
             let programs = list.programs.iter().map(ToString::to_string);

@@ -87,7 +87,10 @@ pub(super) fn measure_case(
 
 fn parse(compiler: Option<&str>) -> Result<Option<Choice>> {
     compiler
-        .map(|text| text.parse().map_err(|error: String| Error::usage(error)))
+        .map(|text| {
+            text.parse::<Choice>()
+                .map_err(|error| Error::usage(error.to_string()).caused_by(error))
+        })
         .transpose()
 }
 

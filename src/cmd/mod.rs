@@ -201,9 +201,6 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
 pub fn write_manual(dir: &Path) -> Result<Exit> {
     std::fs::create_dir_all(dir)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
-        .map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", dir.display()))
-                .caused_by(error)
-        })?;
+        .map_err(|error| Error::unwritten(dir.display(), error))?;
     Ok(Exit::Held)
 }

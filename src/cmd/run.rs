@@ -1,13 +1,13 @@
 //! `run`: builds, checks, times and judges, which is what gatekeeper is for.
 
-use super::binaries::{self, Asked};
+use super::binaries::{self, SelectedBinaries};
 use super::progress::Progress;
 use super::{
     blame, command_line, counted, history, make_dir, print, remark, terminal_options, write_file,
 };
 use crate::captures::Form;
 use crate::cli::RunArgs;
-use crate::compilers::{CompilerRequest, Step, find_steps};
+use crate::compilers::{CompilerRequest, CompilerStep, find_steps};
 use crate::logging::log_judgement;
 use crate::programs::{self, Setting};
 use crate::revisions::{self, BaseRequest};
@@ -57,13 +57,13 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     let mut record = run.execute(&run.compilers, cases, &|| run.make_ready())?;
     let index = Index::new(&record);
     let judgement = index.judge();
-    run.report(&record, &index, &judgement, Printed::All)?;
+    run.report(&record, &index, &judgement, PrintedPart::All)?;
     if args.blame && judgement.conclusion == Conclusion::Fail {
         let exchanges = run.blame(&record, &judgement, &pin)?;
         if !exchanges.is_empty() {
             record.evidence.extend(exchanges);
             let index = Index::new(&record);
-            run.report(&record, &index, &index.judge(), Printed::Blame)?;
+            run.report(&record, &index, &index.judge(), PrintedPart::Blame)?;
         }
     }
     if args.output.verbosity() != Verbosity::Quiet {
@@ -90,7 +90,7 @@ pub(super) fn run_quietly(args: &RunArgs) -> Result<(Judgement, String)> {
 
 /// Says which part of a report is printed. All of it is written to `--out`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Printed {
+enum PrintedPart {
     All,
     /// Says which part of the compiler is to blame. The rest was printed before.
     Blame,
@@ -100,7 +100,7 @@ enum Printed {
 struct Run<'a> {
     args: &'a RunArgs,
     selection: Selection,
-    asked: Asked,
+    asked: SelectedBinaries,
     base: Option<BaseRequest>,
     compilers: CompilerRequest,
     request: Request,
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
                 shard: shard.transpose()?,
                 command: command_line(),
             },
-            asked: Asked::new(args, loaded)?,
+            asked: SelectedBinaries::new(args, loaded)?,
             base: args.base.as_ref().map(|revision| BaseRequest {
                 revision: revision.clone(),
                 loosening,
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
         record: &Record,
         index: &Index,
         judgement: &Judgement,
-        printed: Printed,
+        printed: PrintedPart,
     ) -> Result<()> {
         let history = history::load_next_to(&self.args.config.config);
         // This is how the kernels of compiled files were matched.
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
         }
         let verbosity = self.args.output.verbosity();
         let options = terminal_options(verbosity);
-        if printed == Printed::Blame {
+        if printed == PrintedPart::Blame {
             let blame = report::blame::in_terminal(judgement);
             return print(&report::terminal::render_groups(&[vec![blame]], options));
         }
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
         let Some(theirs) = &self.compilers.base else {
             return Ok(Vec::new());
         };
-        let rerun = |step: &Step, filters: Vec<String>| {
+        let rerun = |step: &CompilerStep, filters: Vec<String>| {
             let selection = Selection {
                 filters,
                 ..self.selection.clone()
@@ -399,9 +399,7 @@ fn asked_shard(part: ShardPart, args: &RunArgs, loaded: &Loaded) -> Result<Asked
 pub(super) fn empty_out(out: &Path) -> Result<()> {
     make_dir("--out", out)?;
     let tried = TemporaryFile::new_in(out);
-    tried.map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", out.display())).caused_by(error)
-    })?;
+    tried.map_err(|error| Error::unwritten(out.display(), error))?;
     remove_earlier(out)
 }
 

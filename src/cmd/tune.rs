@@ -75,9 +75,8 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         (Some(name), Some(values)) => {
             let text = tuning.with_variant(config, name, values)?;
             let mut file = NewFile::create(config)?;
-            file.write_all(text.as_bytes()).map_err(|error| {
-                Error::environment(format!("{}: {error}", config.display())).caused_by(error)
-            })?;
+            file.write_all(text.as_bytes())
+                .map_err(|error| Error::at_path(config, error))?;
             file.keep()?;
             format!(
                 "{}: the winner is {}/{name}",

@@ -47,10 +47,10 @@ pub fn watch(args: &RunArgs) -> Result<Exit> {
     }
 }
 
-type Files = BTreeMap<PathBuf, (SystemTime, u64)>;
+type WatchedFiles = BTreeMap<PathBuf, (SystemTime, u64)>;
 
 /// Waits until a file differs from `before`, and then until the files stop changing. Returns the new state.
-fn wait(root: &Path, before: &Files) -> Files {
+fn wait(root: &Path, before: &WatchedFiles) -> WatchedFiles {
     let mut last = look(root);
     loop {
         std::thread::sleep(INTERVAL);
@@ -62,8 +62,8 @@ fn wait(root: &Path, before: &Files) -> Files {
     }
 }
 
-fn look(root: &Path) -> Files {
-    let mut files = Files::new();
+fn look(root: &Path) -> WatchedFiles {
+    let mut files = WatchedFiles::new();
     let mut open = vec![(root.to_owned(), 0)];
     while let Some((dir, depth)) = open.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else {
@@ -107,7 +107,7 @@ fn is_watched(path: &Path) -> bool {
 }
 
 /// Returns the names of a few files that were changed, added or removed.
-fn changed(before: &Files, now: &Files) -> Vec<String> {
+fn changed(before: &WatchedFiles, now: &WatchedFiles) -> Vec<String> {
     before
         .keys()
         .chain(now.keys().filter(|path| !before.contains_key(*path)))

@@ -2,7 +2,7 @@
 
 use crate::doctor::peaks::{Measured, PeakKernel};
 use crate::doctor::{
-    Amount, CacheSeen, CompilerSeen, Disk, Facts, Item, Problem, State, UNUSED_DAYS, exit,
+    Amount, CacheSeen, CompilerSeen, Disk, Facts, Item, MachineProblem, State, UNUSED_DAYS, exit,
 };
 use build::toolchain::CompilerPart;
 use model::DeviceFacts;
@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "gatekeeper.doctor/1";
 
 pub fn json(items: &[Item]) -> Result<String> {
     #[derive(Serialize)]
-    struct Page<'a> {
+    struct DoctorDocument<'a> {
         schema: &'static str,
         gatekeeper: &'static str,
         exit_code: u8,
@@ -39,13 +39,13 @@ pub fn json(items: &[Item]) -> Result<String> {
         message: String,
         help: Vec<String>,
     }
-    let told = |problem: &Problem| ReportedProblem {
+    let told = |problem: &MachineProblem| ReportedProblem {
         code: problem.code(),
         state: problem.state(),
         message: message(problem),
         help: help(problem),
     };
-    let page = Page {
+    let page = DoctorDocument {
         schema: SCHEMA,
         gatekeeper: env!("CARGO_PKG_VERSION"),
         exit_code: exit(items) as u8,
@@ -61,9 +61,7 @@ pub fn json(items: &[Item]) -> Result<String> {
     };
     serde_json::to_string_pretty(&page)
         .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| {
-            Error::environment(format!("the checklist cannot be written: {error}")).caused_by(error)
-        })
+        .map_err(|error| Error::unwritten("the checklist", error))
 }
 
 /// Returns the facts, and below them each problem with its help.
@@ -342,24 +340,24 @@ fn without_help(diagnostic: &Diagnostic) -> String {
     alone.to_string()
 }
 
-fn message(problem: &Problem) -> String {
+fn message(problem: &MachineProblem) -> String {
     match problem {
-        Problem::CacheUnusable(why)
-        | Problem::GatesBroken(why)
-        | Problem::CompilerUnusable(why)
-        | Problem::PeaksBroken(why) => without_help(why),
-        Problem::DoesNotCompile(why) => {
+        MachineProblem::CacheUnusable(why)
+        | MachineProblem::GatesBroken(why)
+        | MachineProblem::CompilerUnusable(why)
+        | MachineProblem::PeaksBroken(why) => without_help(why),
+        MachineProblem::DoesNotCompile(why) => {
             format!("an empty kernel does not compile: {}", without_help(why))
         }
-        Problem::NoProfiler(why) => format!(
+        MachineProblem::NoProfiler(why) => format!(
             "{}; `--profile` and `profile` need it",
             without_help(why)
         ),
-        Problem::OutputUnwritable { why } => format!("nothing can be written there: {why}"),
-        Problem::NoSpace { free, .. } => {
+        MachineProblem::OutputUnwritable { why } => format!("nothing can be written there: {why}"),
+        MachineProblem::NoSpace { free, .. } => {
             format!("{} are too little for a run", words::size(*free))
         }
-        Problem::LittleSpace { free, of } => format!(
+        MachineProblem::LittleSpace { free, of } => format!(
             "{} may be too little for {}",
             words::size(*free),
             match of {
@@ -367,9 +365,9 @@ fn message(problem: &Problem) -> String {
                 Disk::Output => "a record of many cases",
             }
         ),
-        Problem::NoGates { file } => format!("{file} does not exist"),
-        Problem::CompilerNotLookedFor => "it is looked for once there is a cache".to_owned(),
-        Problem::PartsMixed { nvcc, others } => {
+        MachineProblem::NoGates { file } => format!("{file} does not exist"),
+        MachineProblem::CompilerNotLookedFor => "it is looked for once there is a cache".to_owned(),
+        MachineProblem::PartsMixed { nvcc, others } => {
             let others: Vec<_> = others.iter().map(shown).collect();
             format!(
                 "nvcc is {nvcc}, and {} of another release: values would be recorded under a compiler that did not make them",
@@ -379,10 +377,10 @@ fn message(problem: &Problem) -> String {
                 }
             )
         }
-        Problem::NoDisassembler => {
+        MachineProblem::NoDisassembler => {
             "there is no nvdisasm: `explain` knows less about machine code".to_owned()
         }
-        Problem::NotConfined(support) => {
+        MachineProblem::NotConfined(support) => {
             let all = [
                 (support.files, "changing files of this user (Linux 5.13, Landlock)"),
                 (support.signals, "killing processes of this user (Linux 6.12, Landlock)"),
@@ -394,72 +392,74 @@ fn message(problem: &Problem) -> String {
                 missing.join(", nor from ")
             )
         }
-        Problem::NoGpu { why } => {
+        MachineProblem::NoGpu { why } => {
             format!("{why}; kernels are checked in the simulator and not timed")
         }
-        Problem::NoRequiredGpu { why } => format!("{why}; with --require-gpu a run fails"),
-        Problem::DriverBroken { why }
-        | Problem::DriverTooOld { why, .. }
-        | Problem::GpusUncounted { why }
-        | Problem::GpuUnusable { why } => why.clone(),
-        Problem::ComputeProhibited { .. } => "its compute mode is Prohibited: no process can use it".to_owned(),
-        Problem::ComputeExclusive { .. } => {
+        MachineProblem::NoRequiredGpu { why } => format!("{why}; with --require-gpu a run fails"),
+        MachineProblem::DriverBroken { why }
+        | MachineProblem::DriverTooOld { why, .. }
+        | MachineProblem::GpusUncounted { why }
+        | MachineProblem::GpuUnusable { why } => why.clone(),
+        MachineProblem::ComputeProhibited { .. } => "its compute mode is Prohibited: no process can use it".to_owned(),
+        MachineProblem::ComputeExclusive { .. } => {
             "its compute mode is Exclusive_Process: one process at a time can use it, and a run fails while another one does".to_owned()
         }
-        Problem::LockUnusable { path, why } => {
+        MachineProblem::LockUnusable { path, why } => {
             format!("the lock file {path} cannot be used, and a run would not start: {why}")
         }
-        Problem::LockHeld { by } => format!("{by} measures on it: a run waits until that has ended"),
-        Problem::MemoryErrors { uncorrected, .. } => format!(
+        MachineProblem::LockHeld { by } => format!("{by} measures on it: a run waits until that has ended"),
+        MachineProblem::MemoryErrors { uncorrected, .. } => format!(
             "{} of its memory could not be corrected since the driver was loaded: its results may be wrong",
             words::plural(usize::try_from(*uncorrected).unwrap_or(usize::MAX), "error")
         ),
-        Problem::Slowed { reasons } => format!(
+        MachineProblem::Slowed { reasons } => format!(
             "its clock is lowered right now by {}: times would be those of a slower GPU",
             words::listed(reasons)
         ),
-        Problem::InUse(others) => format!(
+        MachineProblem::InUse(others) => format!(
             "other processes use it right now, so times would vary more: {}",
             words::processes(others)
         ),
-        Problem::Sliced { .. } => {
+        MachineProblem::Sliced { .. } => {
             "MIG is on: times are those of a slice, and other slices share its clock and power".to_owned()
         }
-        Problem::NotPersistent { .. } => {
+        MachineProblem::NotPersistent { .. } => {
             "persistence mode is off: the driver may start again for each process, which takes seconds".to_owned()
         }
-        Problem::ConditionUnknown => {
+        MachineProblem::ConditionUnknown => {
             "NVML gives no values for it: clocks, slowdowns and other processes are unknown, and gates on cycles inconclusive"
                 .to_owned()
         }
-        Problem::CountersLocked => {
+        MachineProblem::CountersLocked => {
             "the driver lets only administrators read the GPU's counters: `--profile` and `profile` would fail".to_owned()
         }
-        Problem::NoSanitizer => {
+        MachineProblem::NoSanitizer => {
             "there is none; a run needs none: it is for looking into a finding by hand, on a GPU".to_owned()
         }
-        Problem::NoGit => {
+        MachineProblem::NoGit => {
             "there is no git that works: --base, --changed and `history` need it".to_owned()
         }
-        Problem::PeaksUnmeasurable => {
+        MachineProblem::PeaksUnmeasurable => {
             "they are measured where there are a cache, a compiler and a GPU".to_owned()
         }
     }
 }
 
 /// Returns the remedy of a problem as lines, with a command if there is one.
-fn help(problem: &Problem) -> Vec<String> {
+fn help(problem: &MachineProblem) -> Vec<String> {
     let smi = |uuid: &str, options: &str| format!("`sudo nvidia-smi -i {uuid} {options}`");
     let one = |text: &str| vec![text.to_owned()];
     match problem {
-        Problem::CacheUnusable(why)
-        | Problem::GatesBroken(why)
-        | Problem::CompilerUnusable(why)
-        | Problem::DoesNotCompile(why)
-        | Problem::NoProfiler(why)
-        | Problem::PeaksBroken(why) => why.help.clone(),
-        Problem::OutputUnwritable { .. } => one("name a directory that can be written: --out DIR"),
-        Problem::NoSpace { of, .. } | Problem::LittleSpace { of, .. } => match of {
+        MachineProblem::CacheUnusable(why)
+        | MachineProblem::GatesBroken(why)
+        | MachineProblem::CompilerUnusable(why)
+        | MachineProblem::DoesNotCompile(why)
+        | MachineProblem::NoProfiler(why)
+        | MachineProblem::PeaksBroken(why) => why.help.clone(),
+        MachineProblem::OutputUnwritable { .. } => {
+            one("name a directory that can be written: --out DIR")
+        }
+        MachineProblem::NoSpace { of, .. } | MachineProblem::LittleSpace { of, .. } => match of {
             Disk::Cache(unused) => {
                 let unused = unused.filter(|unused| unused.bytes > 0);
                 let prune = unused.map(|unused| {
@@ -473,56 +473,58 @@ fn help(problem: &Problem) -> Vec<String> {
             }
             Disk::Output => one("name a directory on a larger disk: --out DIR"),
         },
-        Problem::NoGates { .. } => one("`gatekeeper init` writes one to start from"),
-        Problem::PartsMixed { .. } => {
+        MachineProblem::NoGates { .. } => one("`gatekeeper init` writes one to start from"),
+        MachineProblem::PartsMixed { .. } => {
             one("run with --provision, or install all parts of one CUDA release")
         }
-        Problem::NoDisassembler => one("`gatekeeper toolchain install`"),
-        Problem::NotConfined(_) => {
+        MachineProblem::NoDisassembler => one("`gatekeeper toolchain install`"),
+        MachineProblem::NotConfined(_) => {
             one("`cat /sys/kernel/security/lsm` lists landlock where it is on; see SECURITY.md")
         }
-        Problem::NoGpu { .. } | Problem::NoRequiredGpu { .. } => {
+        MachineProblem::NoGpu { .. } | MachineProblem::NoRequiredGpu { .. } => {
             one("in a container: `docker run --gpus all`; without one see docs/without-a-gpu.md")
         }
-        Problem::DriverBroken { .. }
-        | Problem::GpusUncounted { .. }
-        | Problem::GpuUnusable { .. } => {
+        MachineProblem::DriverBroken { .. }
+        | MachineProblem::GpusUncounted { .. }
+        | MachineProblem::GpuUnusable { .. } => {
             one("`nvidia-smi` and `sudo dmesg | grep NVRM` may say more")
         }
-        Problem::DriverTooOld { supports, .. } => vec![
+        MachineProblem::DriverTooOld { supports, .. } => vec![
             "update the driver".to_owned(),
             format!(
                 "or install CUDA {0} and pin it in gates.yaml: `toolchain: {{cuda: \"{0}\"}}`",
                 supports / 1000
             ),
         ],
-        Problem::ComputeProhibited { uuid } | Problem::ComputeExclusive { uuid } => {
+        MachineProblem::ComputeProhibited { uuid } | MachineProblem::ComputeExclusive { uuid } => {
             vec![smi(uuid, "-c DEFAULT")]
         }
-        Problem::LockUnusable { path, .. } => vec![format!(
+        MachineProblem::LockUnusable { path, .. } => vec![format!(
             "remove it while no gatekeeper runs, or let everybody read it: `sudo chmod a+r {path}`"
         )],
-        Problem::MemoryErrors { uuid, .. } => vec![format!(
+        MachineProblem::MemoryErrors { uuid, .. } => vec![format!(
             "{}; where they come back, have it replaced",
             smi(uuid, "--gpu-reset")
         )],
-        Problem::Slowed { .. } => {
+        MachineProblem::Slowed { .. } => {
             one("look at power and cooling: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER`")
         }
-        Problem::InUse(_) | Problem::LockHeld { .. } => {
+        MachineProblem::InUse(_) | MachineProblem::LockHeld { .. } => {
             one("wait for them, or take another GPU: --device cuda:N")
         }
-        Problem::Sliced { uuid } => vec![smi(uuid, "-mig 0")],
-        Problem::NotPersistent { uuid } => vec![smi(uuid, "-pm 1")],
-        Problem::ConditionUnknown => one(
+        MachineProblem::Sliced { uuid } => vec![smi(uuid, "-mig 0")],
+        MachineProblem::NotPersistent { uuid } => vec![smi(uuid, "-pm 1")],
+        MachineProblem::ConditionUnknown => one(
             "install the driver's libnvidia-ml.so.1; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         ),
-        Problem::CountersLocked => one(
+        MachineProblem::CountersLocked => one(
             "set the driver's option NVreg_RestrictProfilingToAdminUsers=0, or run as root, in a container with the capability SYS_ADMIN",
         ),
-        Problem::NoSanitizer => one("it comes with the CUDA toolkit, package `cuda-sanitizer`"),
-        Problem::NoGit => one("install it, for example `apt-get install git`"),
-        Problem::CompilerNotLookedFor | Problem::PeaksUnmeasurable => Vec::new(),
+        MachineProblem::NoSanitizer => {
+            one("it comes with the CUDA toolkit, package `cuda-sanitizer`")
+        }
+        MachineProblem::NoGit => one("install it, for example `apt-get install git`"),
+        MachineProblem::CompilerNotLookedFor | MachineProblem::PeaksUnmeasurable => Vec::new(),
     }
 }
 

@@ -17,7 +17,7 @@ use model::{DeviceFacts, OtherProcess, Seen};
 use peaks::Measured;
 use report::exit::Exit;
 use run::device::choice::driver_problem;
-use run::device::lock::Standing;
+use run::device::lock::LockState;
 use run::device::nvml::{ComputeMode, Condition};
 use serde::Serialize;
 use system::error::Diagnostic;
@@ -125,7 +125,7 @@ pub struct GpuSeen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSeen {
     pub path: String,
-    pub standing: Standing,
+    pub standing: LockState,
 }
 
 pub enum PeaksSeen {
@@ -139,7 +139,7 @@ pub enum PeaksSeen {
 pub struct Item<'a> {
     pub name: String,
     pub facts: Facts<'a>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<MachineProblem>,
 }
 
 /// The facts, as far as they are known.
@@ -195,11 +195,11 @@ macro_rules! problems {
     ($($(#[$doc:meta])* $name:ident $({ $($field:tt)* })? $(($held:ty))? = $code:literal $state:ident,)*) => {
         /// A deviation from what a run needs, with its values.
         #[derive(Clone, Debug, PartialEq)]
-        pub enum Problem {
+        pub enum MachineProblem {
             $($(#[$doc])* $name $({ $($field)* })? $(($held))?,)*
         }
 
-        impl Problem {
+        impl MachineProblem {
             /// All codes, in the order of the documentation.
             pub const CODES: &[(&str, State)] = &[$(($code, State::$state)),*];
 
@@ -250,7 +250,7 @@ problems! {
     PeaksBroken(Diagnostic) = "peaks-broken" Broken,
 }
 
-impl Problem {
+impl MachineProblem {
     /// Returns the code of a problem. It is stable, because programs match on it.
     pub fn code(&self) -> &'static str {
         self.about().0
@@ -266,7 +266,7 @@ impl Item<'_> {
     pub fn state(&self) -> State {
         self.problems
             .iter()
-            .map(Problem::state)
+            .map(MachineProblem::state)
             .max()
             .unwrap_or(State::Good)
     }
@@ -275,7 +275,7 @@ impl Item<'_> {
 /// Returns the exit code that a run on this machine would end with, as far as that is known beforehand.
 pub fn exit(items: &[Item]) -> Exit {
     let problems = || items.iter().flat_map(|item| &item.problems);
-    if problems().any(|problem| matches!(problem, Problem::GatesBroken(_))) {
+    if problems().any(|problem| matches!(problem, MachineProblem::GatesBroken(_))) {
         return Exit::Usage;
     }
     if problems().any(|problem| problem.state() == State::Broken) {
@@ -300,8 +300,9 @@ impl Machine {
             self.cache(),
             self.compiler(),
             self.disassembler(),
-            Item::new("confined", Facts::Confinement(self.confinement))
-                .but_for((!self.is_confined()).then_some(Problem::NotConfined(self.confinement))),
+            Item::new("confined", Facts::Confinement(self.confinement)).but_for(
+                (!self.is_confined()).then_some(MachineProblem::NotConfined(self.confinement)),
+            ),
             self.driver(requires_gpu),
         ];
         if let Seen::Got(gpus) = &self.gpus {
@@ -314,10 +315,13 @@ impl Machine {
                 items.extend(all.iter().map(|peak| Item::new("peak", Facts::Peak(peak))));
             }
             Some(PeaksSeen::Unmeasurable) => {
-                items.push(Item::lacking("peak", Problem::PeaksUnmeasurable));
+                items.push(Item::lacking("peak", MachineProblem::PeaksUnmeasurable));
             }
             Some(PeaksSeen::Broken(why)) => {
-                items.push(Item::lacking("peak", Problem::PeaksBroken(why.clone())));
+                items.push(Item::lacking(
+                    "peak",
+                    MachineProblem::PeaksBroken(why.clone()),
+                ));
             }
         }
         items
@@ -333,16 +337,18 @@ impl Machine {
                 },
             ),
             GatesSeen::Absent { file } => {
-                Item::lacking("gates", Problem::NoGates { file: file.clone() })
+                Item::lacking("gates", MachineProblem::NoGates { file: file.clone() })
             }
-            GatesSeen::Broken(why) => Item::lacking("gates", Problem::GatesBroken(why.clone())),
+            GatesSeen::Broken(why) => {
+                Item::lacking("gates", MachineProblem::GatesBroken(why.clone()))
+            }
         }
     }
 
     fn output(&self) -> Item<'_> {
         let output = &self.output;
         let problem = match &output.unwritable {
-            Some(why) => Some(Problem::OutputUnwritable { why: why.clone() }),
+            Some(why) => Some(MachineProblem::OutputUnwritable { why: why.clone() }),
             None => space(output.free_bytes, Disk::Output),
         };
         Item::new("output", Facts::Output(output)).but_for(problem)
@@ -352,34 +358,34 @@ impl Machine {
         match &self.cache {
             Ok(cache) => Item::new("cache", Facts::Cache(cache))
                 .but_for(space(cache.free_bytes, Disk::Cache(cache.unused))),
-            Err(why) => Item::lacking("cache", Problem::CacheUnusable(why.clone())),
+            Err(why) => Item::lacking("cache", MachineProblem::CacheUnusable(why.clone())),
         }
     }
 
     fn compiler(&self) -> Item<'_> {
         let compiler = match &self.compiler {
-            None => return Item::lacking("compiler", Problem::CompilerNotLookedFor),
+            None => return Item::lacking("compiler", MachineProblem::CompilerNotLookedFor),
             Some(Err(why)) => {
-                return Item::lacking("compiler", Problem::CompilerUnusable(why.clone()));
+                return Item::lacking("compiler", MachineProblem::CompilerUnusable(why.clone()));
             }
             Some(Ok(compiler)) => compiler,
         };
         let differs = |part: &&CompilerPart| !part.is_of_release(&compiler.version);
         let others: Vec<CompilerPart> = compiler.parts.iter().filter(differs).cloned().collect();
-        let mixed = (!others.is_empty()).then(|| Problem::PartsMixed {
+        let mixed = (!others.is_empty()).then(|| MachineProblem::PartsMixed {
             nvcc: compiler.version.clone(),
             others,
         });
         Item::new("compiler", Facts::Compiler(compiler))
             .but_for(mixed)
-            .but_for(compiler.failed.clone().map(Problem::DoesNotCompile))
+            .but_for(compiler.failed.clone().map(MachineProblem::DoesNotCompile))
     }
 
     fn disassembler(&self) -> Item<'_> {
         tool(
             "nvdisasm",
             self.disassembler.as_ref(),
-            Problem::NoDisassembler,
+            MachineProblem::NoDisassembler,
         )
     }
 
@@ -397,13 +403,13 @@ impl Machine {
             (Ok(gpus), _) => gpus,
             (Err(why), Seen::NotRun(_)) => {
                 let problem = if requires_gpu {
-                    Problem::NoRequiredGpu { why }
+                    MachineProblem::NoRequiredGpu { why }
                 } else {
-                    Problem::NoGpu { why }
+                    MachineProblem::NoGpu { why }
                 };
                 return Item::lacking("driver", problem);
             }
-            (Err(why), _) => return Item::lacking("driver", Problem::DriverBroken { why }),
+            (Err(why), _) => return Item::lacking("driver", MachineProblem::DriverBroken { why }),
         };
         let supports = gpus.cuda_driver_version;
         let compiler = self
@@ -412,7 +418,7 @@ impl Machine {
             .and_then(|compiler| compiler.as_ref().ok());
         let too_old = compiler
             .and_then(|compiler| driver_problem(&compiler.version, supports))
-            .map(|why| Problem::DriverTooOld { why, supports });
+            .map(|why| MachineProblem::DriverTooOld { why, supports });
         let uncounted = gpus.uncounted.clone();
         let facts = Facts::Driver {
             version: &gpus.driver,
@@ -420,29 +426,29 @@ impl Machine {
         };
         Item::new("driver", facts)
             .but_for(too_old)
-            .but_for(uncounted.map(|why| Problem::GpusUncounted { why }))
+            .but_for(uncounted.map(|why| MachineProblem::GpusUncounted { why }))
     }
 
     /// Examines the profiler, which only `--profile` and `profile` need.
     fn profiler(&self) -> Item<'_> {
         let profiler = match &self.profiler {
             Ok(profiler) => profiler,
-            Err(why) => return Item::lacking("ncu", Problem::NoProfiler(why.clone())),
+            Err(why) => return Item::lacking("ncu", MachineProblem::NoProfiler(why.clone())),
         };
         let is_locked = self.may_read_counters == Some(false);
         Item::new("ncu", Facts::Tool(profiler))
-            .but_for(is_locked.then_some(Problem::CountersLocked))
+            .but_for(is_locked.then_some(MachineProblem::CountersLocked))
     }
 
     fn sanitizer(&self) -> Item<'_> {
         let sanitizer = self.sanitizer.as_ref();
-        tool("compute-sanitizer", sanitizer, Problem::NoSanitizer)
+        tool("compute-sanitizer", sanitizer, MachineProblem::NoSanitizer)
     }
 
     fn git(&self) -> Item<'_> {
         match &self.git {
             Some(version) => Item::new("git", Facts::Git { version }),
-            None => Item::lacking("git", Problem::NoGit),
+            None => Item::lacking("git", MachineProblem::NoGit),
         }
     }
 }
@@ -456,17 +462,17 @@ impl<'a> Item<'a> {
         }
     }
 
-    fn lacking(name: impl Into<String>, problem: Problem) -> Self {
+    fn lacking(name: impl Into<String>, problem: MachineProblem) -> Self {
         Self::new(name, Facts::Nothing).but_for(Some(problem))
     }
 
-    fn but_for(mut self, problem: Option<Problem>) -> Self {
+    fn but_for(mut self, problem: Option<MachineProblem>) -> Self {
         self.problems.extend(problem);
         self
     }
 }
 
-fn tool<'a>(name: &str, tool: Option<&'a Tool>, problem: Problem) -> Item<'a> {
+fn tool<'a>(name: &str, tool: Option<&'a Tool>, problem: MachineProblem) -> Item<'a> {
     match tool {
         Some(tool) => Item::new(name, Facts::Tool(tool)),
         None => Item::lacking(name, problem),
@@ -484,11 +490,11 @@ fn got<T>(seen: &Seen<T>) -> Result<&T, String> {
 
 /// Returns a problem if the disk has too little space. Some file systems do not report their free space, and then there
 /// is no problem to report.
-fn space(free: Option<u64>, of: Disk) -> Option<Problem> {
+fn space(free: Option<u64>, of: Disk) -> Option<MachineProblem> {
     let free = free?;
     match free {
-        ..NO_SPACE => Some(Problem::NoSpace { free, of }),
-        NO_SPACE..LITTLE_SPACE => Some(Problem::LittleSpace { free, of }),
+        ..NO_SPACE => Some(MachineProblem::NoSpace { free, of }),
+        NO_SPACE..LITTLE_SPACE => Some(MachineProblem::LittleSpace { free, of }),
         _ => None,
     }
 }
@@ -497,7 +503,7 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
     let name = format!("cuda:{}", gpu.ordinal);
     let device = match got(&gpu.device) {
         Ok(device) => device,
-        Err(why) => return Item::lacking(name, Problem::GpuUnusable { why }),
+        Err(why) => return Item::lacking(name, MachineProblem::GpuUnusable { why }),
     };
     let lock = gpu.lock.as_ref();
     let facts = Facts::Gpu {
@@ -506,16 +512,16 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
         lock: lock.map(|lock| lock.path.as_str()),
     };
     let lock_problem = lock.and_then(|lock| match &lock.standing {
-        Standing::Free => None,
-        Standing::Held(by) => Some(Problem::LockHeld { by: by.clone() }),
-        Standing::Unusable(why) => Some(Problem::LockUnusable {
+        LockState::Free => None,
+        LockState::Held(by) => Some(MachineProblem::LockHeld { by: by.clone() }),
+        LockState::Unusable(why) => Some(MachineProblem::LockUnusable {
             path: lock.path.clone(),
             why: why.clone(),
         }),
     });
     let mut item = Item::new(name, facts).but_for(lock_problem);
     match &gpu.condition {
-        None => item.problems.push(Problem::ConditionUnknown),
+        None => item.problems.push(MachineProblem::ConditionUnknown),
         Some(condition) => item
             .problems
             .extend(check_condition(condition, &device.uuid)),
@@ -524,15 +530,15 @@ fn gpu(gpu: &GpuSeen) -> Item<'_> {
 }
 
 /// Returns the problems in a GPU's condition. A value that NVML does not give is not a problem.
-fn check_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
+fn check_condition(condition: &Condition, uuid: &str) -> Vec<MachineProblem> {
     let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
     let mode = match condition.compute_mode {
         None | Some(ComputeMode::Default) => None,
-        Some(ComputeMode::Exclusive) => Some(Problem::ComputeExclusive { uuid: uuid() }),
-        Some(ComputeMode::Prohibited) => Some(Problem::ComputeProhibited { uuid: uuid() }),
+        Some(ComputeMode::Exclusive) => Some(MachineProblem::ComputeExclusive { uuid: uuid() }),
+        Some(ComputeMode::Prohibited) => Some(MachineProblem::ComputeProhibited { uuid: uuid() }),
     };
     let uncorrected = condition.ecc.and_then(|ecc| ecc.uncorrected).unwrap_or(0);
-    let errors = (uncorrected > 0).then(|| Problem::MemoryErrors {
+    let errors = (uncorrected > 0).then(|| MachineProblem::MemoryErrors {
         uuid: uuid(),
         uncorrected,
     });
@@ -544,12 +550,14 @@ fn check_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
     [
         mode,
         errors,
-        slowed.cloned().map(|reasons| Problem::Slowed { reasons }),
+        slowed
+            .cloned()
+            .map(|reasons| MachineProblem::Slowed { reasons }),
         others
             .filter(|others| !others.is_empty())
-            .map(|others| Problem::InUse(others.clone())),
-        sliced.then(|| Problem::Sliced { uuid: uuid() }),
-        not_persistent.then(|| Problem::NotPersistent { uuid: uuid() }),
+            .map(|others| MachineProblem::InUse(others.clone())),
+        sliced.then(|| MachineProblem::Sliced { uuid: uuid() }),
+        not_persistent.then(|| MachineProblem::NotPersistent { uuid: uuid() }),
     ]
     .into_iter()
     .flatten()

@@ -36,7 +36,7 @@ pub struct Measured {
 }
 
 /// The work that one launch does.
-struct Work {
+struct LaunchWork {
     /// Blocks for each multiprocessor, enough to keep its schedulers busy.
     blocks: u32,
     /// Elements of 16 bytes, and rounds over them or steps.
@@ -57,8 +57,8 @@ impl PeakKernel {
     }
 
     /// Returns work that takes every GPU in the tables a tenth of a millisecond or more.
-    fn work(self) -> Work {
-        let work = |blocks, elements, rounds| Work {
+    fn work(self) -> LaunchWork {
+        let work = |blocks, elements, rounds| LaunchWork {
             blocks,
             elements,
             rounds,

@@ -47,7 +47,7 @@ pub fn condition() -> Condition {
     }
 }
 
-fn gpu(ordinal: u32, condition: Condition, standing: Standing) -> GpuSeen {
+fn gpu(ordinal: u32, condition: Condition, standing: LockState) -> GpuSeen {
     GpuSeen {
         ordinal,
         device: Seen::Got(fixture::device()),
@@ -94,7 +94,7 @@ pub fn good() -> Machine {
         gpus: Seen::Got(GpusSeen {
             driver: "580.159.04".into(),
             cuda_driver_version: 13000,
-            all: vec![gpu(0, condition(), Standing::Free)],
+            all: vec![gpu(0, condition(), LockState::Free)],
             uncounted: None,
         }),
         profiler: Ok(tool("/usr/local/cuda/bin/ncu", "2025.3.1.0")),
@@ -184,7 +184,7 @@ pub fn broken() -> Machine {
         compute_mode: Some(ComputeMode::Prohibited),
         ..Condition::default()
     };
-    let unusable = Standing::Unusable("Permission denied".into());
+    let unusable = LockState::Unusable("Permission denied".into());
     let fallen = GpuSeen {
         ordinal: 3,
         device: Seen::Fault(Fault::new(
@@ -199,7 +199,7 @@ pub fn broken() -> Machine {
         ..gpu(
             2,
             condition(),
-            Standing::Held("pid 12 (gatekeeper run)".into()),
+            LockState::Held("pid 12 (gatekeeper run)".into()),
         )
     };
     let compiler = CompilerSeen {
@@ -233,7 +233,7 @@ pub fn broken() -> Machine {
             cuda_driver_version: 12020,
             all: vec![
                 gpu(0, worn, unusable),
-                gpu(1, prohibited, Standing::Free),
+                gpu(1, prohibited, LockState::Free),
                 silent,
                 fallen,
             ],

@@ -6,7 +6,7 @@ use std::path::Path;
 /// Returns the codes of an item's problems.
 fn codes(items: &[Item], name: &str) -> Vec<&'static str> {
     let item = items.iter().find(|item| item.name == name).unwrap();
-    item.problems.iter().map(Problem::code).collect()
+    item.problems.iter().map(MachineProblem::code).collect()
 }
 
 fn ends(machine: &Machine) -> Exit {
@@ -122,7 +122,7 @@ fn whatever_would_fail_a_run_ends_in_4() {
             on_gpu(&|gpu| {
                 gpu.lock = Some(LockSeen {
                     path: "/tmp/x".into(),
-                    standing: Standing::Unusable("Permission denied".into()),
+                    standing: LockState::Unusable("Permission denied".into()),
                 });
             }),
         ),
@@ -225,7 +225,7 @@ fn every_code_is_in_the_documentation_with_its_state() {
         State::Limited => "limited",
         State::Broken => "broken",
     };
-    let mut known: Vec<_> = Problem::CODES
+    let mut known: Vec<_> = MachineProblem::CODES
         .iter()
         .map(|(code, it)| (*code, state(it)))
         .collect();

@@ -2,6 +2,7 @@
 
 use super::sizes::{Dim, Product};
 use build::inventory::Pointee;
+use model::expr::{EvalError, ExprError};
 use model::{Role, ScalarType};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -65,6 +66,75 @@ pub struct Captured {
     /// Whether the simulator has findings in a launch of the program, over the program's own memory.
     pub has_findings: bool,
 }
+
+/// The reason for which a call is not known, as a part of a sentence about its kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("`{name}` is {kind}")]
+    Parameter { name: String, kind: String },
+    #[error("the sources launch other instances of it")]
+    OtherInstances,
+    #[error("there is no source that launches it")]
+    NotLaunched,
+    #[error("its launch has another number of arguments")]
+    ArgumentCount,
+    #[error("the {part} of its launch is not known: {source}")]
+    Unread { part: &'static str, source: NoValue },
+    #[error("`{0}` is no size by its name, and no launch says its value")]
+    NoSize(String),
+    #[error("nothing says how much shared memory its launch has")]
+    SharedMemory,
+    #[error("`{text}`: {source}")]
+    Expression { text: String, source: ExprError },
+    #[error("`{text}` has no value: {source}")]
+    Value { text: String, source: EvalError },
+    #[error("`{text}` is {count}")]
+    Count { text: String, count: i64 },
+    #[error("the simulator cannot read its PTX: {0}")]
+    Module(#[source] ptxsim::LoadError),
+    #[error("the simulator cannot run it: {0}")]
+    Kernel(#[source] ptxsim::NoKernel),
+    #[error("its parameters are not those of its PTX")]
+    PtxParameters,
+    #[error(transparent)]
+    Memory(#[from] ptxsim::memory::MemoryError),
+    #[error("it reaches outside of what its sizes say ({0})")]
+    OutOfBounds(String),
+    #[error("it takes too long in the simulator")]
+    Budget,
+    /// The first line of another fault in the simulator.
+    #[error("{0}")]
+    Fault(String),
+    #[error("with other inputs {0}")]
+    OtherInputs(#[source] Box<CallError>),
+    #[error("it writes nothing as it is called")]
+    WritesNothing,
+    #[error("it reaches {elements} elements of `{name}`, which {dims} do not say")]
+    Extent {
+        elements: u64,
+        name: String,
+        dims: String,
+    },
+    #[error("as the sources seem to call it, {problem} ({place})")]
+    Finding { problem: String, place: String },
+    #[error("the program launched it with other parameters than its source has")]
+    LaunchedParameters,
+    #[error("its memory was not captured whole")]
+    Lost,
+    #[error("`{0}` leads to no captured memory")]
+    NoMemory(String),
+    #[error("`{0}` leads to less than one element")]
+    NoElement(String),
+    #[error("`{0}` is not finite in the program")]
+    NotFinite(String),
+    #[error("it wrote to no memory that a parameter leads to")]
+    WroteNothing,
+}
+
+/// A name or a text in the sources that has no value.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}`")]
+pub struct NoValue(pub String);
 
 /// A kernel whose call is not known, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

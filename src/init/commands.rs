@@ -5,7 +5,9 @@
 use build::inventory::Compilation;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
+use system::error::Error;
 use system::{files, sources};
 
 /// The commands of a build, by the source that each compiles.
@@ -45,19 +47,17 @@ impl Commands {
     /// Finds and reads the file of a repository. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Says why the file cannot be used, with its path.
-    pub fn find(root: &Path) -> Option<Result<Self, String>> {
+    /// Returns why the file cannot be used, with its path.
+    pub fn find(root: &Path) -> Option<Result<Self, Error>> {
         let is_there = |path: &&&str| std::fs::symlink_metadata(root.join(path)).is_ok();
         let path = PATHS.iter().find(is_there)?;
         let read = Self::read(root, path);
-        Some(read.map_err(|why| format!("{path}: {why}")))
+        Some(read.map_err(|why| Error::usage(format!("{path}: {why}")).caused_by(why)))
     }
 
-    fn read(root: &Path, path: &str) -> Result<Self, String> {
-        let text =
-            files::read_text(&root.join(path), MOST_BYTES).map_err(|text| text.to_string())?;
-        let all: Vec<DatabaseEntry> =
-            serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    fn read(root: &Path, path: &str) -> io::Result<Self> {
+        let text = files::read_text(&root.join(path), MOST_BYTES)?;
+        let all: Vec<DatabaseEntry> = serde_json::from_str(&text).map_err(io::Error::other)?;
         let root = whole(root);
         let calls = all.into_iter().map(|entry| {
             let command = entry.command.as_deref().map(split_words);
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(found.by_source.len(), 2);
 
         std::fs::write(root.join("compile_commands.json"), "[{").unwrap();
-        let why = Commands::find(&root).unwrap().unwrap_err();
+        let why = Commands::find(&root).unwrap().unwrap_err().to_string();
         assert!(why.starts_with("compile_commands.json: "), "{why}");
     }
 

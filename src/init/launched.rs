@@ -3,7 +3,7 @@
 //! each pointer.
 
 use super::Surveyed;
-use super::call::{Argument, Call, ErrorLimit, Integers, Tensor, UnknownCall};
+use super::call::{Argument, Call, CallError, ErrorLimit, Integers, Tensor, UnknownCall};
 use super::launches::ReadCall;
 use super::parts::{InputKind, KernelInput, parts_of};
 use super::probe::{KernelOrigin, LaunchState, assemble, limit};
@@ -57,7 +57,10 @@ pub fn find_call(
                 let [grid, block] = [launch.grid, launch.block]
                     .map(|extents| trimmed(extents.iter().map(u32::to_string).collect()));
                 let launch = Some((grid, block));
-                unknown = UnknownCall { why, launch };
+                unknown = UnknownCall {
+                    why: why.to_string(),
+                    launch,
+                };
             }
         }
     }
@@ -232,8 +235,6 @@ pub fn write_program(command: &[String], symbols: &[&str]) -> String {
     )
 }
 
-const OTHER_PARAMETERS: &str = "the program launched it with other parameters than its source has";
-
 /// Removes the extents that a launch need not state.
 fn trimmed(mut extents: Vec<String>) -> Vec<String> {
     while extents.len() > 1 && extents.last().is_some_and(|extent| extent == "1") {
@@ -251,12 +252,14 @@ struct LaunchReader<'a> {
 }
 
 impl<'a> LaunchReader<'a> {
-    fn call(mut self, kernel: &ListedKernel, origin: &KernelOrigin) -> Result<Call, String> {
+    fn call(mut self, kernel: &ListedKernel, origin: &KernelOrigin) -> Result<Call, CallError> {
         let launch = self.launch;
         let decoded = launch.parameters.iter().map(|captured| captured.decode());
-        let decoded: Vec<_> = decoded.collect::<Option<_>>().ok_or(OTHER_PARAMETERS)?;
+        let decoded: Vec<_> = decoded
+            .collect::<Option<_>>()
+            .ok_or(CallError::LaunchedParameters)?;
         if decoded.len() != kernel.parameters.len() {
-            return Err(OTHER_PARAMETERS.to_owned());
+            return Err(CallError::LaunchedParameters);
         }
         let parts = parts_of(kernel, "")?;
         let mut tensors = Vec::new();
@@ -266,7 +269,7 @@ impl<'a> LaunchReader<'a> {
             let bytes = decoded.get(part.parameter);
             let bytes = bytes
                 .and_then(|bytes| bytes.get(own))
-                .ok_or(OTHER_PARAMETERS)?;
+                .ok_or(CallError::LaunchedParameters)?;
             let (mut tensor, mut behind) = (None, None);
             match part.kind {
                 InputKind::Pointer(_) if bytes.iter().all(|byte| *byte == 0) => {
@@ -306,7 +309,7 @@ impl<'a> LaunchReader<'a> {
                 None
             }
             Ok(_) => Some("it wrote nothing in the simulator".to_owned()),
-            Err(why) => Some(why),
+            Err(why) => Some(why.to_string()),
         };
         for tensor in tensors.iter_mut().flatten() {
             let name = format!("{}_size", tensor.name);
@@ -317,7 +320,7 @@ impl<'a> LaunchReader<'a> {
         call.captured.unobserved = unobserved;
         call.captured.has_findings = has_findings;
         if !call.tensors().any(is_result) {
-            return Err("it wrote to no memory that a parameter leads to".to_owned());
+            return Err(CallError::WroteNothing);
         }
         call.max_err = limit(&call, &[]);
         Ok(call)
@@ -328,7 +331,7 @@ impl<'a> LaunchReader<'a> {
         &self,
         parameters: Vec<Vec<u8>>,
         memory: &[Option<(&Allocation, u64)>],
-    ) -> Result<LaunchState, String> {
+    ) -> Result<LaunchState, CallError> {
         let behind = |(allocation, address): (&Allocation, u64)| {
             let from = address - allocation.address;
             let to = allocation.before.bytes.min(from + MOST_BEHIND);
@@ -343,30 +346,29 @@ impl<'a> LaunchReader<'a> {
             bytes.truncate((to - first) as usize);
             Some(bytes.split_off((from - first) as usize))
         };
-        let lost = || "its memory was not captured whole".to_owned();
         let memory = memory.iter().map(|pointer| match pointer {
-            Some(pointer) => behind(*pointer).map(Some).ok_or_else(lost),
+            Some(pointer) => behind(*pointer).map(Some).ok_or(CallError::Lost),
             None => Ok(None),
         });
         let variables = self.launch.variables.iter().map(|variable| {
             let bytes = self.contents.get(&variable.before);
-            Ok((variable.name.clone(), bytes.map_err(|_| lost())?))
+            Ok((variable.name.clone(), bytes.map_err(|_| CallError::Lost)?))
         });
         Ok(LaunchState {
             launch: extents_of(self.launch),
             parameters,
-            memory: memory.collect::<Result<_, String>>()?,
-            variables: variables.collect::<Result<_, String>>()?,
+            memory: memory.collect::<Result<_, CallError>>()?,
+            variables: variables.collect::<Result<_, CallError>>()?,
         })
     }
 
-    fn allocation(&self, part: &KernelInput, address: u64) -> Result<&'a Allocation, String> {
+    fn allocation(&self, part: &KernelInput, address: u64) -> Result<&'a Allocation, CallError> {
         let mut allocations = self.launch.allocations.iter();
         let found = allocations.find(|allocation| {
             let end = allocation.address.saturating_add(allocation.before.bytes);
             (allocation.address..end).contains(&address)
         });
-        found.ok_or_else(|| format!("`{}` leads to no captured memory", part.name))
+        found.ok_or_else(|| CallError::NoMemory(part.name.clone()))
     }
 
     /// Returns a tensor that ends with the allocation, or where the next pointer leads.
@@ -376,7 +378,7 @@ impl<'a> LaunchReader<'a> {
         pointee: &Pointee,
         address: u64,
         allocation: &Allocation,
-    ) -> Result<Tensor, String> {
+    ) -> Result<Tensor, CallError> {
         let end = self
             .launch
             .parameters
@@ -389,7 +391,7 @@ impl<'a> LaunchReader<'a> {
         let each = (pointee.elem.size() * pointee.count) as u64;
         let value = (end - address) / each.max(1);
         if value == 0 {
-            return Err(format!("`{}` leads to less than one element", part.name));
+            return Err(CallError::NoElement(part.name.clone()));
         }
         // If the same values were there before, nothing has changed, and only the type tells what the launch may
         // write.
@@ -412,23 +414,24 @@ impl<'a> LaunchReader<'a> {
         })
     }
 
-    fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<(), String> {
-        let elem = element(of).ok_or(OTHER_PARAMETERS)?;
+    fn scalar(&mut self, name: &str, of: ScalarType, bytes: &[u8]) -> Result<(), CallError> {
+        let elem = element(of).ok_or(CallError::LaunchedParameters)?;
         let tensor = model::Tensor::new(name, Role::In, elem, vec![1]);
-        let number = match check::decode(&tensor, bytes).map_err(|_| OTHER_PARAMETERS)? {
-            Values::I64(numbers) => numbers.first().map(|number| {
-                if of == ScalarType::U64 || *number >= 0 {
-                    add_dim(&mut self.dims, name, number.cast_unsigned())
-                } else {
-                    number.to_string()
-                }
-            }),
-            Values::F32(numbers) => numbers.first().map(f32::to_string),
-            Values::F64(numbers) => numbers.first().map(f64::to_string),
-        };
-        let value = number.ok_or(OTHER_PARAMETERS)?;
+        let number =
+            match check::decode(&tensor, bytes).map_err(|_| CallError::LaunchedParameters)? {
+                Values::I64(numbers) => numbers.first().map(|number| {
+                    if of == ScalarType::U64 || *number >= 0 {
+                        add_dim(&mut self.dims, name, number.cast_unsigned())
+                    } else {
+                        number.to_string()
+                    }
+                }),
+                Values::F32(numbers) => numbers.first().map(f32::to_string),
+                Values::F64(numbers) => numbers.first().map(f64::to_string),
+            };
+        let value = number.ok_or(CallError::LaunchedParameters)?;
         if matches!(value.as_str(), "NaN" | "inf" | "-inf") {
-            return Err(format!("`{name}` is not finite in the program"));
+            return Err(CallError::NotFinite(name.to_owned()));
         }
         self.read.values.insert(name.to_owned(), value);
         Ok(())

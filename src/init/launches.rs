@@ -4,6 +4,7 @@
 //! This is not a parser of C++. A name stands for its nearest definition before the launch, then for a macro or a
 //! constant of any file. A name that cannot be followed has no value, and then the call is not known.
 
+use super::call::{CallError, NoValue};
 use super::parts::{InputKind, KernelInput};
 use super::sizes;
 use build::inventory::{ListedKernel, Pointee, element_named, vector_named};
@@ -241,14 +242,14 @@ impl Texts {
     /// own text.
     ///
     /// # Errors
-    /// Says what is not known, as a part of a sentence.
+    /// Returns what is not known.
     pub fn call_of(
         &self,
         (source, define, answers): (&str, &[(String, String)], &Answers),
         kernel: &ListedKernel,
         parts: &[KernelInput],
         bounds: LaunchBounds,
-    ) -> Result<ReadCall, String> {
+    ) -> Result<ReadCall, CallError> {
         let (name, instance) = split_name(&kernel.name);
         let file = self.files.iter().position(|path| path == source);
         let bodies = self.bodies.get(name).map_or(&[][..], Vec::as_slice);
@@ -267,18 +268,18 @@ impl Texts {
         let text = body.map(|body| flat_members(&body.text, parts));
         let own_scope = body
             .zip(text.as_deref())
-            .map(|(body, text)| Scope::new(self, body.file, text, own.clone(), answers));
+            .map(|(body, text)| SourceScope::new(self, body.file, text, own.clone(), answers));
         let pointees = own_scope.as_ref().map(|scope| scope.pointees(parts));
         let pointees = pointees.unwrap_or_default();
         let mut refused = None;
         for site in sites {
             let before = flat_members(&site.before, parts);
-            let mut scope = Scope::new(self, site.file, &before, own.clone(), answers);
+            let mut scope = SourceScope::new(self, site.file, &before, own.clone(), answers);
             let mut arguments = site.template.iter().zip(&instance);
             let fits = arguments.all(|(text, value)| scope.unify(text, value));
             scope.free.clear();
             if !fits {
-                refused.get_or_insert("the sources launch other instances of it".to_owned());
+                refused.get_or_insert(CallError::OtherInstances);
                 continue;
             }
             match scope.launched(site, kernel, parts, template, &instance) {
@@ -291,7 +292,7 @@ impl Texts {
         if let Some(why) = refused {
             return Err(why);
         }
-        let mut scope = own_scope.ok_or("there is no source that launches it")?;
+        let mut scope = own_scope.ok_or(CallError::NotLaunched)?;
         let call = scope.unlaunched(kernel, parts, (template, &instance), bounds)?;
         Ok(ReadCall { pointees, ..call })
     }
@@ -320,7 +321,7 @@ fn pointed_kernels(before: &str, variable: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// The names at one place of a source, with their meaning there.
-struct Scope<'a> {
+struct SourceScope<'a> {
     texts: &'a Texts,
     file: usize,
     before: &'a str,
@@ -334,7 +335,7 @@ struct Scope<'a> {
     depth: usize,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> SourceScope<'a> {
     fn new(
         texts: &'a Texts,
         file: usize,
@@ -462,9 +463,9 @@ impl<'a> Scope<'a> {
         parts: &[KernelInput],
         template: &[String],
         instance: &[String],
-    ) -> Result<ReadCall, String> {
+    ) -> Result<ReadCall, CallError> {
         if site.args.len() != kernel.parameters.len() {
-            return Err("its launch has another number of arguments".to_owned());
+            return Err(CallError::ArgumentCount);
         }
         let mut call = ReadCall {
             cooperative: site.cooperative,
@@ -498,7 +499,7 @@ impl<'a> Scope<'a> {
         for (part, text) in sized() {
             let value = match text {
                 "" if sizes::is_size(&part.name) => Ok(part.name.clone()),
-                "" => Err(String::new()),
+                "" => Err(NoValue(String::new())),
                 "true" => Ok("1".to_owned()),
                 "false" => Ok("0".to_owned()),
                 text => self.resolve(text),
@@ -524,9 +525,7 @@ impl<'a> Scope<'a> {
         call.grid = self.extents(config.next(), "grid")?;
         call.block = self.extents(config.next(), "block")?;
         call.shared = match config.next() {
-            Some(text) => self
-                .resolve(&text)
-                .map_err(|name| unread("shared memory", &name))?,
+            Some(text) => self.resolve(&text).map_err(unread("shared memory"))?,
             None => "0".to_owned(),
         };
         let texts = call.grid.iter().chain(&call.block).chain([&call.shared]);
@@ -552,10 +551,9 @@ impl<'a> Scope<'a> {
             let stride = sizes::stride_of_axes(&part.name, &names, &members);
             let stride = stride.or_else(|| sizes::stride(&part.name, &known));
             let unread = (!part.is_read).then(|| "0".to_owned());
-            let value = stride.or(unread).ok_or_else(|| {
-                let name = &part.name;
-                format!("`{name}` is no size by its name, and no launch says its value")
-            })?;
+            let value = stride
+                .or(unread)
+                .ok_or_else(|| CallError::NoSize(part.name.clone()))?;
             if part.is_read {
                 more.extend(words(&value).map(str::to_owned));
             }
@@ -574,8 +572,13 @@ impl<'a> Scope<'a> {
         Ok(call)
     }
 
-    fn extents(&mut self, text: Option<String>, what: &str) -> Result<Vec<String>, String> {
-        let mut text = text.ok_or_else(|| unread(what, ""))?.trim().to_owned();
+    fn extents(
+        &mut self,
+        text: Option<String>,
+        part: &'static str,
+    ) -> Result<Vec<String>, CallError> {
+        let text = text.ok_or_else(|| unread(part)(NoValue(String::new())))?;
+        let mut text = text.trim().to_owned();
         for _ in 0..4 {
             let inner = ["dim3(", "dim3{", "{"]
                 .iter()
@@ -583,7 +586,7 @@ impl<'a> Scope<'a> {
             if let Some(inner) = inner {
                 return split(inner)
                     .iter()
-                    .map(|extent| self.resolve(extent).map_err(|name| unread(what, &name)))
+                    .map(|extent| self.resolve(extent).map_err(unread(part)))
                     .collect();
             }
             match self.definition(&text) {
@@ -591,9 +594,7 @@ impl<'a> Scope<'a> {
                 None => break,
             }
         }
-        Ok(vec![
-            self.resolve(&text).map_err(|name| unread(what, &name))?,
-        ])
+        Ok(vec![self.resolve(&text).map_err(unread(part))?])
     }
 
     /// Returns the nearest definition before the launch, or a constant of this file, or of any
@@ -668,8 +669,8 @@ impl<'a> Scope<'a> {
     /// Returns an expression over sizes.
     ///
     /// # Errors
-    /// Names the name or the text that has no value.
-    fn resolve(&mut self, text: &str) -> Result<String, String> {
+    /// Returns the name or the text that has no value.
+    fn resolve(&mut self, text: &str) -> Result<String, NoValue> {
         let mut text = as_expression(&self.without_qualified(text));
         for _ in 0..MOST_NAMES {
             text = self.without_members(&self.without_qualified(&text));
@@ -692,14 +693,14 @@ impl<'a> Scope<'a> {
                 // `n = cat(n, n)` would double the text with each turn, and so would two definitions that lead to
                 // each other.
                 Some(value) if has_name(&value, &name) || text.len() > LONGEST => {
-                    return Err(name);
+                    return Err(NoValue(name));
                 }
                 Some(value) => as_expression(&value),
                 None if sizes::is_size(&name) => {
                     self.free.push(name);
                     continue;
                 }
-                None => return Err(name),
+                None => return Err(NoValue(name)),
             };
             let is_plain = value.chars().all(|c| c.is_alphanumeric() || c == '_');
             let value = if is_plain {
@@ -710,12 +711,12 @@ impl<'a> Scope<'a> {
             text = replace_word(&text, &name, &value);
         }
         let text = tidy(&text);
-        let parsed = Expression::parse(&text).map_err(|_| text.clone())?;
+        let parsed = Expression::parse(&text).map_err(|_| NoValue(text.clone()))?;
         if parsed.names().is_empty() {
             return parsed
                 .integer(&Env::new())
                 .map(|value| value.to_string())
-                .map_err(|_| text);
+                .map_err(|_| NoValue(text));
         }
         Ok(text)
     }
@@ -729,10 +730,10 @@ impl<'a> Scope<'a> {
         parts: &[KernelInput],
         (template, instance): (&[String], &[String]),
         bounds: LaunchBounds,
-    ) -> Result<ReadCall, String> {
+    ) -> Result<ReadCall, CallError> {
         let text = self.before;
         if text.contains("extern __shared__") {
-            return Err("nothing says how much shared memory its launch has".to_owned());
+            return Err(CallError::SharedMemory);
         }
         let is_size = |part: &&KernelInput| {
             matches!(part.kind, InputKind::Size(_)) && sizes::is_size(&part.name)
@@ -757,7 +758,7 @@ impl<'a> Scope<'a> {
             let threads = match &width {
                 _ if !has_threads => "1".to_owned(),
                 Some(width) if !width.starts_with("blockDim") => {
-                    self.resolve(width).map_err(|name| unread("block", &name))?
+                    self.resolve(width).map_err(unread("block"))?
                 }
                 _ => default.clone(),
             };
@@ -798,8 +799,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn unread(what: &str, name: &str) -> String {
-    format!("the {what} of its launch is not known: `{name}`")
+fn unread(part: &'static str) -> impl Fn(NoValue) -> CallError {
+    move |source| CallError::Unread { part, source }
 }
 
 /// Returns how a kernel uses the index of its block along an axis: the number of threads that a block counts for, if

@@ -17,7 +17,7 @@ mod write;
 pub use commands::Commands;
 pub use launched::{ProgramLaunches, find_others, write_program};
 pub use recorded::learn_build;
-pub use write::{Blocks, SCHEMA, WrittenKernel, head, write};
+pub use write::{SCHEMA, WrittenKernel, WrittenKernels, head, write};
 
 use build::inventory::{self, Compilation, Inventory, ListedKernel, Listing};
 use build::missing::{find_remedies, missing_header};
@@ -101,7 +101,7 @@ impl Survey {
 
 /// The user's choice of sources, and of how they are compiled.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SurveyRequest {
     /// Sources, and directories of sources. If it is empty, all sources are meant.
     pub paths: Vec<PathBuf>,
     pub include_dirs: Vec<PathBuf>,
@@ -341,16 +341,15 @@ const MOST_OBSERVED: usize = 8;
 pub fn survey(
     root: &Path,
     tree: &Tree,
-    asked: &Asked,
+    asked: &SurveyRequest,
     toolchain: &Toolchain,
     cache: &Cache,
     launches: Option<&ProgramLaunches>,
     tell: &(dyn Fn(&str) + Sync),
 ) -> Result<Survey> {
     let scratch = cache.dir("scratch")?;
-    let scratch = TemporaryDir::new_in(&scratch).map_err(|error| {
-        Error::environment(format!("{}: {error}", scratch.display())).caused_by(error)
-    })?;
+    let scratch =
+        TemporaryDir::new_in(&scratch).map_err(|error| Error::at_path(&scratch, error))?;
     let commands = match &asked.build {
         Some(build) => Some(Ok(build.clone())),
         None => Commands::find(root),
@@ -406,7 +405,7 @@ pub fn survey(
     let mut survey = Survey {
         sources: compiled.len(),
         commands: commands.as_ref().map(|found| {
-            let found = found.as_ref().map_err(Clone::clone);
+            let found = found.as_ref().map_err(ToString::to_string);
             found.map(|commands| commands.origin.clone())
         }),
         flags: asked.flags.clone(),
@@ -535,9 +534,8 @@ impl Compiler<'_> {
         let mut compilation = self.compilation(source);
         let mut added = 0;
         let inventory = loop {
-            let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
-                Error::environment(format!("{}: {error}", self.scratch.display())).caused_by(error)
-            })?;
+            let scratch = TemporaryDir::new_in(self.scratch)
+                .map_err(|error| Error::at_path(self.scratch, error))?;
             let listed = inventory::list(Listing {
                 root: self.root,
                 toolchain: self.toolchain,

@@ -1,5 +1,6 @@
 //! Splits a kernel's parameters into single values, each with its name and place. Pure.
 
+use super::call::CallError;
 use build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
 use model::ScalarType;
 use regex::Regex;
@@ -83,7 +84,10 @@ fn loads(entry: &str, symbol: &str, parameter: usize) -> Option<Vec<Range<usize>
 ///
 /// # Errors
 /// Names a part that cannot have a value, as a part of a sentence.
-pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<KernelInput<'a>>, String> {
+pub fn parts_of<'a>(
+    kernel: &'a ListedKernel,
+    entry: &str,
+) -> Result<Vec<KernelInput<'a>>, CallError> {
     use ScalarType::{I32, I64, U32, U64};
     let mut names = BTreeSet::new();
     let mut parts: Vec<KernelInput> = Vec::new();
@@ -117,8 +121,10 @@ pub fn parts_of<'a>(kernel: &'a ListedKernel, entry: &str) -> Result<Vec<KernelI
                 }
             }
             ParameterKind::Other(what) => {
-                let name = within.unwrap_or("a parameter");
-                return Err(format!("`{name}` is {what}"));
+                return Err(CallError::Parameter {
+                    name: within.unwrap_or("a parameter").to_owned(),
+                    kind: what.clone(),
+                });
             }
         }
         for (member, offset, kind) in all {

@@ -7,7 +7,9 @@
 //! its output. Sizes that do not divide by a tile are tried first. If the call is not right with them, sizes that do
 //! divide are tried.
 
-use super::call::{Argument, Call, Captured, ErrorLimit, Integers, SMALL, Tensor, UnknownCall};
+use super::call::{
+    Argument, Call, CallError, Captured, ErrorLimit, Integers, SMALL, Tensor, UnknownCall,
+};
 use super::launches::{Answers, ReadCall, Texts};
 use super::parts::{InputKind, KernelInput, parts_of};
 use super::references::{self, Observed};
@@ -21,7 +23,6 @@ use ptxsim::{FaultKind, Finding, FindingKind, Launch, Limits, Memory, Module, Re
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-const OTHER_PARAMETERS: &str = "its parameters are not those of its PTX";
 /// The most warp instructions that one launch may execute in a run of one seed.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// The distance in bytes between the addresses of two tensors. Nothing else is in between.
@@ -39,7 +40,7 @@ const SEEDS: u64 = 2;
 pub struct KernelOrigin<'a> {
     /// The simulator's module, or why the simulator cannot read it. It is read when a call is first
     /// observed.
-    module: OnceLock<Result<Module, String>>,
+    module: OnceLock<Result<Module, ptxsim::LoadError>>,
     ptx: &'a str,
     /// The PTX of each kernel, by its symbol.
     entries: HashMap<&'a str, &'a str>,
@@ -86,13 +87,13 @@ impl<'a> KernelOrigin<'a> {
     fn parts<'k>(
         &self,
         kernel: &'k ListedKernel,
-    ) -> Result<(&Module, &ptxsim::Kernel, Vec<KernelInput<'k>>), String> {
-        let load = || Module::load(self.ptx).map_err(|error| error.to_string());
-        let module = self.module.get_or_init(load).as_ref();
-        let module =
-            module.map_err(|error| format!("the simulator cannot read its PTX: {error}"))?;
-        let program = module.kernel(&kernel.symbol);
-        let program = program.map_err(|error| format!("the simulator cannot run it: {error}"))?;
+    ) -> Result<(&Module, &ptxsim::Kernel, Vec<KernelInput<'k>>), CallError> {
+        let module = self
+            .module
+            .get_or_init(|| Module::load(self.ptx))
+            .as_ref()
+            .map_err(|error| CallError::Module(error.clone()))?;
+        let program = module.kernel(&kernel.symbol).map_err(CallError::Kernel)?;
         let parts = parts_of(kernel, self.entry(kernel))?;
         let places = program.parameters();
         let fits = |part: &KernelInput| {
@@ -100,7 +101,7 @@ impl<'a> KernelOrigin<'a> {
             place.is_some_and(|(_, bytes)| part.offset + part.kind.bytes() <= *bytes as usize)
         };
         if places.len() != kernel.parameters.len() || !parts.iter().all(fits) {
-            return Err(OTHER_PARAMETERS.to_owned());
+            return Err(CallError::PtxParameters);
         }
         Ok((module, program, parts))
     }
@@ -110,7 +111,7 @@ impl<'a> KernelOrigin<'a> {
         kernel: &ListedKernel,
         parts: &[KernelInput],
         answers: &Answers,
-    ) -> Result<ReadCall, String> {
+    ) -> Result<ReadCall, CallError> {
         let bounds = inventory::launch_bounds(self.entry(kernel), &kernel.symbol);
         let place = (self.source, self.define, answers);
         self.texts.call_of(place, kernel, parts, bounds)
@@ -119,9 +120,12 @@ impl<'a> KernelOrigin<'a> {
     /// Finds the call of a kernel in the sources, and observes it.
     ///
     /// # Errors
-    /// Says what is not known of the call.
+    /// Returns what is not known of the call.
     pub fn find_call(&self, kernel: &ListedKernel, answers: &Answers) -> Result<Call, UnknownCall> {
-        let unknown = |why: String| UnknownCall { why, launch: None };
+        let unknown = |why: CallError| UnknownCall {
+            why: why.to_string(),
+            launch: None,
+        };
         let (module, program, parts) = self.parts(kernel).map_err(unknown)?;
         let read = self.read(kernel, &parts, answers).map_err(unknown)?;
         let is_flat = read.block.len() == 1 && read.grid.len() == 1;
@@ -139,7 +143,7 @@ impl<'a> KernelOrigin<'a> {
             (Ok(ragged), _) => Ok(ragged),
             (Err(_), Ok(whole)) => Ok(whole),
             (Err(_), Err(why)) => Err(UnknownCall {
-                why,
+                why: why.to_string(),
                 launch: Some((read.grid, read.block)),
             }),
         }
@@ -149,13 +153,13 @@ impl<'a> KernelOrigin<'a> {
     /// each.
     ///
     /// # Errors
-    /// Says why the simulator cannot run the launch.
+    /// Returns why the simulator cannot run the launch.
     pub fn observe_launch(
         &self,
         kernel: &ListedKernel,
         read: &ReadCall,
         state: &LaunchState,
-    ) -> Result<ObservedLaunch, String> {
+    ) -> Result<ObservedLaunch, CallError> {
         let (module, program, parts) = self.parts(kernel)?;
         Trial::new((program, module), &parts, read, Vec::new(), Some(state))?.observe_memory()
     }
@@ -238,19 +242,22 @@ impl<'a> Trial<'a> {
         read: &'a ReadCall,
         dims: Vec<Dim>,
         state: Option<&'a LaunchState>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CallError> {
         let named = |dim: &Dim| (Name::plain(&dim.name), ExprValue::Int(dim.value as i64));
         let env: Env = dims.iter().map(named).collect();
         let value = |text: &String| {
-            let parsed = Expression::parse(text).map_err(|error| format!("`{text}`: {error}"))?;
-            let value = parsed.integer(&env);
-            value.map_err(|error| format!("`{text}` has no value: {error}"))
+            let (parsed, text) = (Expression::parse(text), text.clone());
+            match parsed.map(|parsed| parsed.integer(&env)) {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(source)) => Err(CallError::Value { text, source }),
+                Err(source) => Err(CallError::Expression { text, source }),
+            }
         };
         let count = |text: &String| {
-            let count = value(text)?;
-            u32::try_from(count).map_err(|_| format!("`{text}` is {count}"))
+            let (count, text) = (value(text)?, text.clone());
+            u32::try_from(count).map_err(|_| CallError::Count { text, count })
         };
-        let extents = |texts: &[String]| -> Result<[u32; 3], String> {
+        let extents = |texts: &[String]| -> Result<[u32; 3], CallError> {
             let mut all = [1; 3];
             for (extent, text) in all.iter_mut().zip(texts) {
                 *extent = count(text)?;
@@ -270,7 +277,7 @@ impl<'a> Trial<'a> {
                     dynamic_shared: count(&read.shared)?,
                 },
             },
-            values: values.collect::<Result<_, String>>()?,
+            values: values.collect::<Result<_, CallError>>()?,
             state,
             program,
             module,
@@ -280,13 +287,13 @@ impl<'a> Trial<'a> {
         })
     }
 
-    fn observe(&self) -> Result<Call, String> {
+    fn observe(&self) -> Result<Call, CallError> {
         let (elements, changed) = self.reach()?;
         let extents = self.extents(&elements)?;
         let (mut given, exact) = self.launch_exactly(&elements, &changed)?;
         let roles = self.roles(&given, &exact);
         if !roles.iter().flatten().any(|role| role.is_result()) {
-            return Err("it writes nothing as it is called".to_owned());
+            return Err(CallError::WritesNothing);
         }
         let tensors = roles.iter().zip(extents).enumerate();
         let tensors = tensors
@@ -308,7 +315,7 @@ impl<'a> Trial<'a> {
                     drawn.map_or_else(|| self.content(at, bytes), |tensor| tensor.bytes.clone());
                 drawn.into_iter().take(bytes as usize).collect()
             });
-            let launched = launched.map_err(|fault| format!("with other inputs {fault}"))?;
+            let launched = launched.map_err(|error| CallError::OtherInputs(Box::new(error)))?;
             self.reject(&launched.report)?;
             let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
             let outputs = outputs.filter_map(|tensor| {
@@ -343,7 +350,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns how many elements of each tensor the kernel reaches, and whether it changes them.
-    fn reach(&self) -> Result<(Vec<Option<u64>>, Vec<bool>), String> {
+    fn reach(&self) -> Result<(Vec<Option<u64>>, Vec<bool>), CallError> {
         let whole = self
             .dims
             .iter()
@@ -395,7 +402,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns the number of elements of each tensor as a product of the sizes.
-    fn extents(&self, elements: &[Option<u64>]) -> Result<Vec<Option<Product>>, String> {
+    fn extents(&self, elements: &[Option<u64>]) -> Result<Vec<Option<Product>>, CallError> {
         let fixed = self
             .read
             .grid
@@ -413,12 +420,10 @@ impl<'a> Trial<'a> {
                     return Ok(None);
                 };
                 let product = sizes::product_of(*elements, &self.dims, &numbers);
-                product.map(Some).ok_or_else(|| {
-                    format!(
-                        "it reaches {elements} elements of `{}`, which {} do not say",
-                        part.name,
-                        names.join(", ")
-                    )
+                product.map(Some).ok_or_else(|| CallError::Extent {
+                    elements: *elements,
+                    name: part.name.clone(),
+                    dims: names.join(", "),
                 })
             })
             .collect()
@@ -429,7 +434,7 @@ impl<'a> Trial<'a> {
         &self,
         elements: &[Option<u64>],
         changed: &[bool],
-    ) -> Result<(Vec<Option<GivenTensor>>, EndedLaunch), String> {
+    ) -> Result<(Vec<Option<GivenTensor>>, EndedLaunch), CallError> {
         let given = elements.iter().enumerate().map(|(at, elements)| {
             let is_filled = self.pointee(at)?.is_const || changed.get(at) == Some(&false);
             Some(GivenTensor {
@@ -501,7 +506,7 @@ impl<'a> Trial<'a> {
         &self,
         given: &[Option<GivenTensor>],
         content: &dyn Fn(usize, u64) -> Vec<u8>,
-    ) -> Result<EndedLaunch, String> {
+    ) -> Result<EndedLaunch, CallError> {
         let mut memory = Memory::new(MOST_BYTES);
         self.module.place(&mut memory);
         let mut params = vec![0; self.program.parameter_bytes() as usize];
@@ -509,31 +514,27 @@ impl<'a> Trial<'a> {
         let begins: Vec<usize> = begins.map(|(begin, _)| begin as usize).collect();
         for (name, bytes) in self.state.iter().flat_map(|state| &state.variables) {
             if let Some((address, _)) = self.module.variable(name) {
-                memory
-                    .write(address, bytes)
-                    .map_err(|error| error.to_string())?;
+                memory.write(address, bytes)?;
             }
         }
         let captured = self.state.iter().flat_map(|state| &state.parameters);
         for (begin, bytes) in begins.iter().zip(captured) {
             let place = params.get_mut(*begin..begin + bytes.len());
-            place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(bytes);
+            place
+                .ok_or(CallError::PtxParameters)?
+                .copy_from_slice(bytes);
         }
         let mut bases = Vec::new();
         for (at, (part, given)) in self.parts.iter().zip(given).enumerate() {
             let mut base = None;
             let value = match (&part.kind, given) {
                 (InputKind::Pointer(_), Some(given)) => {
-                    let pointee = self.pointee(at).ok_or(OTHER_PARAMETERS)?;
+                    let pointee = self.pointee(at).ok_or(CallError::PtxParameters)?;
                     let bytes = given.elements * bytes_each(pointee);
-                    let address = memory
-                        .alloc(&part.name, bytes)
-                        .map_err(|error| error.to_string())?;
+                    let address = memory.alloc(&part.name, bytes)?;
                     memory.skip(APART);
                     if given.is_filled {
-                        memory
-                            .write(address, &content(at, bytes))
-                            .map_err(|error| error.to_string())?;
+                        memory.write(address, &content(at, bytes))?;
                     }
                     base = Some(address);
                     address.to_le_bytes().to_vec()
@@ -555,7 +556,9 @@ impl<'a> Trial<'a> {
             bases.push(base);
             let begin = begins.get(part.parameter).copied().unwrap_or_default() + part.offset;
             let place = params.get_mut(begin..begin + value.len());
-            place.ok_or(OTHER_PARAMETERS)?.copy_from_slice(&value);
+            place
+                .ok_or(CallError::PtxParameters)?
+                .copy_from_slice(&value);
         }
         let limits = Limits {
             instructions: INSTRUCTIONS,
@@ -564,12 +567,9 @@ impl<'a> Trial<'a> {
         };
         let ended = ptxsim::launch_as(self.program, &self.launch, &params, &mut memory, limits);
         let report = ended.map_err(|fault| match fault.kind {
-            FaultKind::OutOfBounds => format!(
-                "it reaches outside of what its sizes say ({})",
-                fault.place.at
-            ),
-            FaultKind::Budget => "it takes too long in the simulator".to_owned(),
-            _ => fault.message.lines().next().unwrap_or_default().to_owned(),
+            FaultKind::OutOfBounds => CallError::OutOfBounds(fault.place.at.to_string()),
+            FaultKind::Budget => CallError::Budget,
+            _ => CallError::Fault(fault.message.lines().next().unwrap_or_default().to_owned()),
         })?;
         Ok(EndedLaunch {
             report,
@@ -610,7 +610,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns the tensors of a program's launch.
-    fn observe_memory(&self) -> Result<ObservedLaunch, String> {
+    fn observe_memory(&self) -> Result<ObservedLaunch, CallError> {
         let (elements, changed) = self.reach()?;
         let (given, exact) = self.launch_exactly(&elements, &changed)?;
         let roles = self.roles(&given, &exact);
@@ -685,11 +685,11 @@ impl<'a> Trial<'a> {
 
     /// Refuses a call in which something is wrong: the call may be at fault, or the kernel, and only the author knows.
     /// A program's launch is as it is.
-    fn reject(&self, report: &Report) -> Result<(), String> {
+    fn reject(&self, report: &Report) -> Result<(), CallError> {
         let wrong = first_grave(report).filter(|_| self.state.is_none());
         wrong.map_or(Ok(()), |finding| {
             let sentence = wording::findings::sentence(finding);
-            let what = match finding.kind {
+            let problem = match finding.kind {
                 FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => {
                     "its threads race"
                 }
@@ -697,7 +697,10 @@ impl<'a> Trial<'a> {
                 _ => sentence.lines().next().unwrap_or_default(),
             };
             let place = finding.places.first().map_or("", |place| place.at.as_str());
-            Err(format!("as the sources seem to call it, {what} ({place})"))
+            Err(CallError::Finding {
+                problem: problem.to_owned(),
+                place: place.to_owned(),
+            })
         })
     }
 }

@@ -76,9 +76,9 @@ pub fn learn_build(
 ) -> Result<(Tree, Commands)> {
     let shown = format!("`{}`", words.join(" "));
     let scratch = cache.dir("scratch")?;
-    let calls = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
+    let calls = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, error))?;
     let status = record(words, toolchain, cache, calls.path())?;
-    let recorded = read_calls(calls.path()).map_err(|error| cannot_write(calls.path(), &error))?;
+    let recorded = read_calls(calls.path()).map_err(|error| cannot_write(calls.path(), error))?;
     let commands = Commands::from_calls(root, shown.clone(), &recorded);
     let mut tree = Tree::find(root);
     let before = tree.sources().len();
@@ -252,7 +252,7 @@ fn recorders(dir: &Path, nvcc: &Path) -> Result<PathBuf> {
     let all = format!("{links:?}{scripts:?}");
     let made = dir.join(&blake3::hash(all.as_bytes()).to_hex()[..16]);
     if !made.exists() {
-        make(dir, &made, &links, &scripts).map_err(|error| cannot_write(&made, &error))?;
+        make(dir, &made, &links, &scripts).map_err(|error| cannot_write(&made, error))?;
     }
     Ok(made)
 }
@@ -336,6 +336,6 @@ fn read_calls(dir: &Path) -> io::Result<Vec<RecordedCall>> {
     Ok(calls)
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Error {
-    Error::environment(format!("{} cannot be written: {error}", path.display()))
+fn cannot_write(path: &Path, error: io::Error) -> Error {
+    Error::unwritten(path.display(), error)
 }

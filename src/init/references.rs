@@ -340,25 +340,25 @@ impl<'a> Candidates<'a> {
     /// Adds sums and similar functions over the dimensions that the output lacks, whether these are behind
     /// the others or before them.
     fn reduce(&mut self, x: &Tensor) {
-        let mut rest = factors(x);
+        let mut reduced = factors(x);
         let kept = self.out_factors.clone();
         for factor in &kept {
-            let Some(at) = rest.iter().position(|other| other == factor) else {
+            let Some(at) = reduced.iter().position(|other| other == factor) else {
                 return;
             };
-            rest.remove(at);
+            reduced.remove(at);
         }
-        if rest.is_empty() {
+        if reduced.is_empty() {
             return;
         }
-        let behind = ([kept.clone(), rest.clone()].concat(), kept.len());
-        let before = ([rest.clone(), kept.clone()].concat(), 0);
+        let behind = ([kept.clone(), reduced.clone()].concat(), kept.len());
+        let before = ([reduced.clone(), kept.clone()].concat(), 0);
         for (shape, first) in [behind, before] {
-            let axes: Vec<usize> = (first..first + rest.len()).collect();
+            let axes: Vec<usize> = (first..first + reduced.len()).collect();
             for op in REDUCE.split(' ') {
                 let tensors = [("x", x, &*shape), ("out", self.out, &kept)];
-                let said = [("op", json!(op)), ("axes", json!(axes))];
-                self.add("reduce", &tensors, &said, &[]);
+                let keys = [("op", json!(op)), ("axes", json!(axes))];
+                self.add("reduce", &tensors, &keys, &[]);
             }
         }
     }

@@ -15,7 +15,7 @@ const MOST_VARIANTS: usize = 12;
 
 /// The text that is written for kernels, and the names in it.
 #[derive(Clone, Debug, Default)]
-pub struct Blocks {
+pub struct WrittenKernels {
     /// The text below `kernels:`. Kernels with a call come first.
     pub text: String,
     /// The kernels that have a call.
@@ -88,8 +88,8 @@ pub fn write(
     head: &str,
     mut names: BTreeSet<String>,
     accepts: &dyn Fn(&str) -> Result<(), String>,
-) -> Blocks {
-    let mut blocks = Blocks::default();
+) -> WrittenKernels {
+    let mut blocks = WrittenKernels::default();
     let mut comments = String::new();
     let mut families: Vec<(Option<_>, Vec<usize>)> = Vec::new();
     for (at, kernel) in kernels.iter().enumerate() {

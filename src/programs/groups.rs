@@ -3,7 +3,7 @@
 //! launches run on that side's own memory, because the two sides have no common inputs.
 
 use super::Launches;
-use crate::captures::{Origin, Pairs, find_pairs};
+use crate::captures::{LaunchOrigin, Pairs, find_pairs};
 use config::{Program, ProgramLimit};
 use model::{
     Callable, Case, CaseId, Constant, Facet, Fill, GroupTimes, KernelCount, Limit, ModuleEntry,
@@ -111,20 +111,20 @@ pub fn find(
 }
 
 /// A launch that belongs to a region.
-struct Member<'a> {
+struct RegionLaunch<'a> {
     place: LaunchPlace,
     unit: &'a Unit,
     case: &'a Case,
-    origin: &'a Origin,
+    origin: &'a LaunchOrigin,
 }
 
 /// Returns the launches of each region, in the order of launching.
 fn by_region<'a>(
     program: &Program,
     side: &'a Launches,
-) -> BTreeMap<Option<String>, Vec<Member<'a>>> {
+) -> BTreeMap<Option<String>, Vec<RegionLaunch<'a>>> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut regions: BTreeMap<Option<String>, Vec<Member>> = BTreeMap::new();
+    let mut regions: BTreeMap<Option<String>, Vec<RegionLaunch>> = BTreeMap::new();
     for (case, origin) in side.plan.cases.iter().zip(&side.origins) {
         let Some((at, unit)) = side
             .plan
@@ -140,7 +140,7 @@ fn by_region<'a>(
         *count += 1;
         if case.id.kernel == program.name {
             let of_region = regions.entry(origin.region.clone()).or_default();
-            of_region.push(Member {
+            of_region.push(RegionLaunch {
                 place: LaunchPlace { unit: at, launch },
                 unit,
                 case,
@@ -154,8 +154,12 @@ fn by_region<'a>(
 /// Returns the units of each side whose launches belong to the group of a region: units without a partner, and units
 /// that this region launches more often on one side. The latter are included because new kernels may leave a part of
 /// the work to them.
-fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<usize>; 2] {
-    let counts = |launches: &[Member], unit: usize| -> BTreeSet<(u64, Option<u64>)> {
+fn find_members(
+    pairs: &Pairs,
+    ours: &[RegionLaunch],
+    theirs: &[RegionLaunch],
+) -> [BTreeSet<usize>; 2] {
+    let counts = |launches: &[RegionLaunch], unit: usize| -> BTreeSet<(u64, Option<u64>)> {
         launches
             .iter()
             .filter(|launch| launch.place.unit == unit)
@@ -174,14 +178,18 @@ fn find_members(pairs: &Pairs, ours: &[Member], theirs: &[Member]) -> [BTreeSet<
 
 /// The launches of one side of a group.
 struct Members<'a> {
-    all: Vec<Member<'a>>,
+    all: Vec<RegionLaunch<'a>>,
     /// The kernels that the other side does not have, with their names.
     alone: Vec<(LaunchPlace, String)>,
 }
 
 impl<'a> Members<'a> {
-    fn new(launches: Vec<Member<'a>>, alone: &BTreeSet<usize>, members: &BTreeSet<usize>) -> Self {
-        let all: Vec<Member> = launches
+    fn new(
+        launches: Vec<RegionLaunch<'a>>,
+        alone: &BTreeSet<usize>,
+        members: &BTreeSet<usize>,
+    ) -> Self {
+        let all: Vec<RegionLaunch> = launches
             .into_iter()
             .filter(|launch| members.contains(&launch.place.unit))
             .collect();
@@ -225,8 +233,8 @@ fn free_name(region: Option<&str>, taken: &mut BTreeSet<String>) -> String {
 
 /// Finds out whether the captured launches represent all launches: each kernel must have been launched equally often
 /// for each of its captured launches.
-fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
-    let is_of_one = |launches: &[Member]| {
+fn compare_counts(sides: [&[RegionLaunch]; 2]) -> GroupTimes {
+    let is_of_one = |launches: &[RegionLaunch]| {
         let pids: BTreeSet<u32> = launches.iter().map(|launch| launch.origin.pid).collect();
         pids.len() == 1
     };
@@ -271,13 +279,13 @@ fn compare_counts(sides: [&[Member]; 2]) -> GroupTimes {
 }
 
 /// Joins all launches as steps of one case, and returns the case with the unit that has their kernels.
-fn join(id: &CaseId, launches: &[Member]) -> Option<(Unit, Case)> {
+fn join(id: &CaseId, launches: &[RegionLaunch]) -> Option<(Unit, Case)> {
     let mut modules: Vec<ModuleEntry> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut steps = Vec::new();
     let mut memory = Memory::default();
     let first = launches.first()?;
-    for Member { unit, case, .. } in launches {
+    for RegionLaunch { unit, case, .. } in launches {
         let variant = case.id.variant.as_str();
         if !places.contains_key(variant) {
             places.insert(variant, modules.len());
@@ -493,7 +501,7 @@ mod tests {
                 }),
             )];
             side.plan.cases.push(case);
-            side.origins.push(Origin {
+            side.origins.push(LaunchOrigin {
                 pid: 1,
                 region: region.map(str::to_owned),
                 captured: *captured,

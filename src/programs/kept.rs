@@ -151,16 +151,13 @@ fn look(place: &Path, checkout: &Path, seen: &mut String) {
     }
 }
 
+/// Adds a line with the facts by which a change of a file is recognised: its mode, size and time of change. Anything
+/// else is noted as absent.
 fn note(place: &Path, seen: &mut String) {
-    let about = fs::metadata(place).ok().filter(Metadata::is_file);
-    let facts = about.map(|about| {
-        (
-            about.mode(),
-            about.size(),
-            about.mtime(),
-            about.mtime_nsec(),
-        )
-    });
+    let facts = fs::metadata(place)
+        .ok()
+        .filter(Metadata::is_file)
+        .map(|file| (file.mode(), file.size(), file.mtime(), file.mtime_nsec()));
     // Writing to a String cannot fail.
     let _ = writeln!(seen, "{place:?} {facts:?}");
 }

@@ -6,7 +6,7 @@ mod kept;
 mod side;
 mod tree;
 
-use crate::captures::{self, Form, LoadedLaunches, Origin};
+use crate::captures::{self, Form, LaunchOrigin, LoadedLaunches};
 use crate::injection::{MOST_BYTES, explain_nothing, find_library, inject};
 use build::signature::whole_name;
 use capture::{Capture, Reason, Request};
@@ -216,7 +216,7 @@ fn add_to_base(
 struct Launches {
     plan: Plan,
     /// The origins of the cases, in the order of the capture.
-    origins: Vec<Origin>,
+    origins: Vec<LaunchOrigin>,
     /// The names of all launched kernels for each program: mangled and readable.
     seen: BTreeMap<String, BTreeSet<(String, String)>>,
     /// Limits on the errors of outputs that have a reference.

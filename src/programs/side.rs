@@ -127,7 +127,7 @@ impl ProgramSide {
             } else {
                 tree::copy(checkout, tree, Age::Old)
             }
-            .map_err(|error| cannot_write(tree, &error))
+            .map_err(|error| cannot_write(tree, error))
         })
     }
 
@@ -142,7 +142,7 @@ impl ProgramSide {
         let below = root.strip_prefix(&apart.top).unwrap_or(Path::new(""));
         let hidden = real(&apart.head_top);
         let mut side = Self::make("the base's", &hidden, below, programs, setting, |tree| {
-            tree::copy(&apart.top, tree, Age::Old).map_err(|error| cannot_write(tree, &error))
+            tree::copy(&apart.top, tree, Age::Old).map_err(|error| cannot_write(tree, error))
         })?;
         let pythons = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(read_variable);
         let inside = pythons
@@ -171,13 +171,13 @@ impl ProgramSide {
     ) -> Result<Self> {
         // The scratch directory is the only place that belongs to neither tree.
         let scratch = setting.cache.dir("scratch")?;
-        let dir = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, &error))?;
+        let dir = TemporaryDir::new_in(&scratch).map_err(|error| cannot_write(&scratch, error))?;
         let tree = dir.path().join(TREE);
         fill(&tree)?;
         let mut side = Self {
             name,
             below: below.to_owned(),
-            tree: tree::digest(&tree).map_err(|error| cannot_write(&tree, &error))?,
+            tree: tree::digest(&tree).map_err(|error| cannot_write(&tree, error))?,
             dir,
             hidden: None,
             trusted: setting.trusted,
@@ -186,7 +186,7 @@ impl ProgramSide {
         };
         let key = kept::find_key(&side, checkout, programs, setting)?;
         if let Some((kept, dir)) = key.and_then(|key| Kept::open(setting.cache, key)) {
-            let failed = |error| cannot_write(dir.path(), &error);
+            let failed = |error| cannot_write(dir.path(), error);
             fs::rename(&tree, dir.path().join(TREE)).map_err(failed)?;
             side.is_taken = !setting.fresh && kept.take(dir.path()).map_err(failed)?;
             side.dir = dir;
@@ -236,7 +236,7 @@ impl ProgramSide {
     /// Makes a directory in this side's directory.
     pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.path().join(name);
-        fs::create_dir_all(&dir).map_err(|error| cannot_write(&dir, &error))?;
+        fs::create_dir_all(&dir).map_err(|error| cannot_write(&dir, error))?;
         Ok(dir)
     }
 
@@ -385,12 +385,9 @@ fn real(path: &Path) -> PathBuf {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     let found = path.canonicalize();
-    found.map_err(|error| {
-        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-    })
+    found.map_err(|error| Error::at_path(path, error))
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    Error::environment(format!("{} cannot be written: {error}", path.display()))
-        .help("set GATEKEEPER_CACHE to another directory")
+fn cannot_write(path: &Path, error: std::io::Error) -> Error {
+    Error::unwritten(path.display(), error).help("set GATEKEEPER_CACHE to another directory")
 }

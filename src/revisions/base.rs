@@ -158,7 +158,7 @@ fn use_names_of_head(base: &mut Base, head: &Whole) {
         gates: &head.gates,
     };
     let found = renames::find(was, is);
-    renames::Names { renames: &found }.carry(base);
+    renames::HeadNames { renames: &found }.carry(base);
     base.renames = found;
 }
 

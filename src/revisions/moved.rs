@@ -24,7 +24,7 @@ pub struct Trees<'a> {
 /// The fate of the base's files of gates, from the view of a run of one file of head's.
 pub struct Moves {
     /// The file that became this run's own file, if the base has none at its path.
-    pub origin: Option<Origin>,
+    pub origin: Option<OriginalFile>,
     /// Files of the base with gates for the same things, if the base has no file at this path and none became it.
     pub elsewhere: Vec<String>,
     pub gone: Vec<GoneGates>,
@@ -32,7 +32,7 @@ pub struct Moves {
     pub unread: Vec<UnreadGates>,
 }
 
-pub struct Origin {
+pub struct OriginalFile {
     /// The path from the top of the repository.
     pub file: PathBuf,
     /// The lost part, if head still has the file. This run answers for nothing else in it.
@@ -112,7 +112,7 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, head: &Loaded) -> Result<
             })
             .next()
             .unwrap_or_default();
-        Origin {
+        OriginalFile {
             part: stands(trees.head, &file).then_some(LostNames { kernels, binaries }),
             file: PathBuf::from(file),
         }

@@ -209,5 +209,5 @@ fn place(from: &Path, top: &Path, file: &Path) -> io::Result<()> {
 }
 
 fn unusable(path: &Path, error: io::Error) -> Error {
-    Error::environment(format!("{}: {error}", path.display())).caused_by(error)
+    Error::at_path(path, error)
 }

@@ -1,21 +1,22 @@
 //! A configuration of a search: the values that it sets, and what was built from it.
 
-use super::outcome::{Dropped, DroppedBy, Resources, Values};
+use super::outcome::{Dropped, DroppedBy, ParameterValues, Resources};
 use build::Built;
 use config::{ResolvedVariant, Tuning};
 use model::occupancy::{Demand, occupancy};
 use model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
 use search::{Point, Space};
 use serde::Serialize;
+use system::error::Diagnostic;
 use wording::reasons;
 
 pub struct Candidate {
     pub number: u32,
     /// The point in the space, or `None` for a start that is not in it.
     pub point: Option<Point>,
-    pub values: Values,
+    pub values: ParameterValues,
     /// The variant for one architecture, or why it cannot be called.
-    pub asked: Result<ResolvedVariant, String>,
+    pub asked: Result<ResolvedVariant, Diagnostic>,
     /// The builds, one for each unit.
     pub built: Vec<Built>,
 }
@@ -26,7 +27,7 @@ impl Candidate {
         tuning: &Tuning,
         number: u32,
         point: Option<Point>,
-        values: Values,
+        values: ParameterValues,
         arch: Option<Arch>,
     ) -> Self {
         let asked = tuning.candidate(&name(number), &values).map(|mut asked| {
@@ -42,7 +43,7 @@ impl Candidate {
             number,
             point,
             values,
-            asked: asked.map_err(|why| why.message),
+            asked,
             built: Vec::new(),
         }
     }
@@ -58,13 +59,9 @@ impl Candidate {
 
     /// Returns why the candidate ends with the compiler, or `None` if it was built.
     pub fn unbuilt(&self) -> Option<Dropped> {
-        if let Err(message) = &self.asked {
-            return Some(Dropped::new(
-                DroppedBy::Call,
-                "call",
-                "call",
-                message.clone(),
-            ));
+        if let Err(why) = &self.asked {
+            let message = why.message.clone();
+            return Some(Dropped::new(DroppedBy::Call, "call", "call", message));
         }
         let fault = self.built.iter().find_map(|built| match &built.facts {
             Seen::Fault(fault) => Some(fault),
@@ -76,7 +73,7 @@ impl Candidate {
     /// Returns a digest of everything that decides what executes, or `None` if the candidate was not built.
     pub fn code(&self) -> Option<String> {
         #[derive(Serialize)]
-        struct Code<'a> {
+        struct ExecutedCode<'a> {
             identity: Vec<&'a str>,
             calls: Vec<(&'a str, &'a [Tensor], &'a [Step])>,
         }
@@ -92,7 +89,7 @@ impl Candidate {
             let (tensors, steps) = (case.tensors.as_slice(), case.steps.as_slice());
             (case.id.shape.as_str(), tensors, steps)
         });
-        let code = Code {
+        let code = ExecutedCode {
             identity,
             calls: calls.collect(),
         };
@@ -147,7 +144,7 @@ pub fn dropped(gate: DroppedBy, name: &str, fault: &Fault) -> Dropped {
 }
 
 /// Returns the values of a point of the space.
-pub fn values_of(space: &Space, point: Point) -> Values {
+pub fn values_of(space: &Space, point: Point) -> ParameterValues {
     space
         .parameters()
         .iter()
@@ -157,7 +154,7 @@ pub fn values_of(space: &Space, point: Point) -> Values {
 }
 
 /// Returns the point with these values, or `None` if it is not valid.
-pub fn point_of(space: &Space, values: &Values) -> Option<Point> {
+pub fn point_of(space: &Space, values: &ParameterValues) -> Option<Point> {
     let choice: Option<Vec<u32>> = space
         .parameters()
         .iter()

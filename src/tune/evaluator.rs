@@ -186,7 +186,7 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
             .iter()
             .map(|candidate| candidate.asked.as_ref())
             .collect::<std::result::Result<Vec<&ResolvedVariant>, _>>();
-        let whole = asked.map_err(|why| Error::environment(why.clone()))?;
+        let whole = asked.map_err(|why| Error::environment(&why.message))?;
         if !self.has_clock() {
             return self.judge(batch, &whole);
         }
@@ -221,7 +221,7 @@ impl Evaluator for DeviceEvaluator<'_, '_> {
         candidate: &Candidate,
     ) -> Result<std::result::Result<(), Dropped>> {
         let asked = candidate.asked.as_ref();
-        let asked = asked.map_err(|why| Error::environment(why.clone()))?;
+        let asked = asked.map_err(|why| Error::environment(&why.message))?;
         let budget = self.bench.simulation_budget();
         let job = [(asked, candidate.built.as_slice())];
         let record = self.bench.simulate(budget, &job)?;

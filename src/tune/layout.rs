@@ -3,7 +3,7 @@
 
 use crate::tune::log::Began;
 use crate::tune::outcome::{
-    Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values,
+    Confirmation, Dropped, DroppedBy, Evaluation, Outcome, ParameterValues, Ranked, Shown,
 };
 use crate::tune::{End, Progress, SearchResult};
 use model::Metric;
@@ -350,7 +350,7 @@ fn cause(why: &Dropped) -> String {
     }
 }
 
-fn values_of(found: &SearchResult, number: u32) -> Option<&Values> {
+fn values_of(found: &SearchResult, number: u32) -> Option<&ParameterValues> {
     found
         .evaluations
         .iter()
@@ -363,7 +363,7 @@ fn name(number: u32) -> String {
 }
 
 /// Returns the values that differ from the start's: `BLOCK_M=64 NUM_WARPS=4`.
-fn shown(began: &Began, values: &Values) -> String {
+fn shown(began: &Began, values: &ParameterValues) -> String {
     let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
     let words: Vec<String> = values
         .iter()

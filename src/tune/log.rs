@@ -1,7 +1,7 @@
 //! Writes the log of a search: a line of JSON for each event, appended as it happens. A search that goes on does not
 //! try logged configurations again.
 
-use super::outcome::{Confirmation, Evaluation, Values};
+use super::outcome::{Confirmation, Evaluation, ParameterValues};
 use records::repo::refuse_links;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    pub fn values(&self, number: u32) -> Option<&Values> {
+    pub fn values(&self, number: u32) -> Option<&ParameterValues> {
         self.evaluations
             .iter()
             .find(|evaluation| evaluation.number == number)
@@ -97,7 +97,7 @@ impl Earlier {
 }
 
 /// The complete lines of a log. The line after them was being written when the process was killed.
-pub struct Whole {
+pub struct CompleteLog {
     /// The events with the numbers of their lines. The first event says what was searched.
     pub events: Vec<(usize, Event)>,
     bytes: u64,
@@ -107,7 +107,7 @@ pub struct Whole {
 ///
 /// # Errors
 /// Usage, if the file is no log of a search.
-pub fn read(path: &Path) -> Result<Whole> {
+pub fn read(path: &Path) -> Result<CompleteLog> {
     let refuse = |line: usize, message: String| {
         let at = format!("{}:{line}", path.display());
         Error::usage(message).at(at)
@@ -138,7 +138,7 @@ pub fn read(path: &Path) -> Result<Whole> {
         }
         events.push((number, event));
     }
-    Ok(Whole {
+    Ok(CompleteLog {
         events,
         bytes: whole as u64,
     })
@@ -157,7 +157,7 @@ impl Log {
     pub fn create(path: &Path, began: Began) -> Result<Self> {
         refuse_links(path)?;
         if let Some(dir) = path.parent().filter(|dir| *dir != Path::new("")) {
-            std::fs::create_dir_all(dir).map_err(|error| unwritable(path, &error))?;
+            std::fs::create_dir_all(dir).map_err(|error| unwritable(path, error))?;
         }
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
@@ -165,7 +165,7 @@ impl Log {
                 .at(path.display())
                 .help("go on with it: --resume")
                 .help("or remove it, or name another: --log PATH"),
-            _ => unwritable(path, &error),
+            _ => unwritable(path, error),
         })?;
         let mut log = Self {
             path: path.to_owned(),
@@ -181,7 +181,7 @@ impl Log {
     /// Usage, if the file is no log or the log of another search. Environment, if it cannot be written.
     pub fn resume(path: &Path, began: &Began) -> Result<(Self, Earlier)> {
         refuse_links(path)?;
-        let Whole { events, bytes } = read(path)?;
+        let CompleteLog { events, bytes } = read(path)?;
         let mut earlier = Earlier::default();
         let is_of_this = !events.is_empty();
         for (line, event) in events {
@@ -203,9 +203,9 @@ impl Log {
             }
         }
         let file = OpenOptions::new().append(true).open(path);
-        let file = file.map_err(|error| unwritable(path, &error))?;
+        let file = file.map_err(|error| unwritable(path, error))?;
         file.set_len(bytes)
-            .map_err(|error| unwritable(path, &error))?;
+            .map_err(|error| unwritable(path, error))?;
         let mut log = Self {
             path: path.to_owned(),
             file,
@@ -222,16 +222,15 @@ impl Log {
     /// # Errors
     /// Environment, if it cannot be written.
     pub fn write(&mut self, event: &Event) -> Result<()> {
-        let mut line = serde_json::to_string(event).map_err(|error| {
-            Error::environment(format!("an event cannot be written: {error}")).caused_by(error)
-        })?;
+        let mut line =
+            serde_json::to_string(event).map_err(|error| Error::unwritten("an event", error))?;
         line.push('\n');
         // If a signal to end this program killed a worker, that says nothing about the configuration.
         children::unless_ending(|| self.file.write_all(line.as_bytes()))
-            .map_err(|error| unwritable(&self.path, &error))
+            .map_err(|error| unwritable(&self.path, error))
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Error {
-    Error::environment(format!("{} cannot be written: {error}", path.display()))
+fn unwritable(path: &Path, error: std::io::Error) -> Error {
+    Error::unwritten(path.display(), error)
 }

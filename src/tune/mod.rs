@@ -21,7 +21,9 @@ use config::{Budget, Tuning};
 use evaluator::{Builder, Evaluator, Proof};
 use log::{Earlier, Event, Log};
 use model::{Arch, Pairing};
-use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
+use outcome::{
+    Confirmation, Dropped, DroppedBy, Evaluation, Outcome, ParameterValues, Ranked, Shown,
+};
 use search::{Elite, Guided, Point, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -179,7 +181,7 @@ pub fn search(
 }
 
 /// Returns the values of the parameters that the start defines.
-pub fn own_values(tuning: &Tuning) -> Values {
+pub fn own_values(tuning: &Tuning) -> ParameterValues {
     tuning
         .tune
         .parameters
@@ -387,7 +389,7 @@ impl Search<'_> {
         batch
     }
 
-    fn candidate(&self, number: u32, point: Option<Point>, values: Values) -> Candidate {
+    fn candidate(&self, number: u32, point: Option<Point>, values: ParameterValues) -> Candidate {
         let arch = self.settings.arch;
         let mut candidate = Candidate::new(self.tuning, number, point, values, arch);
         let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
@@ -602,7 +604,7 @@ fn no_estimate() -> Dropped {
 
 /// Returns the parameters whose value never changed what executes, as far as two configurations differ in nothing else.
 fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
-    let built: Vec<(&Values, &String)> = evaluations
+    let built: Vec<(&ParameterValues, &String)> = evaluations
         .iter()
         .filter_map(|evaluation| Some((&evaluation.values, evaluation.code.as_ref()?)))
         .collect();
@@ -629,7 +631,7 @@ impl SearchResult {
     }
 
     /// Returns the values of the winner, if it was shown to be faster than the start.
-    pub fn winner(&self) -> Option<&Values> {
+    pub fn winner(&self) -> Option<&ParameterValues> {
         let End::Confirmed(confirmation) = &self.end else {
             return None;
         };

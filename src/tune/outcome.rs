@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The integer that each parameter has.
-pub type Values = BTreeMap<String, i64>;
+pub type ParameterValues = BTreeMap<String, i64>;
 
 /// One configuration, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The number of the configuration, in the order of asking. 0 is the start.
     pub number: u32,
-    pub values: Values,
+    pub values: ParameterValues,
     /// A digest of what would execute: machine code, launches and arguments. `None` if it was not built.
     pub code: Option<String>,
     pub resources: Option<Resources>,

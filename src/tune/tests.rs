@@ -98,12 +98,12 @@ struct FakeEvaluator<F> {
     dice: Dice,
     process: u32,
     /// Configurations in which the simulator finds a race.
-    racy: fn(&Values) -> bool,
+    racy: fn(&ParameterValues) -> bool,
     /// The pairs that were timed: head, base, and the number of the process.
     read: Vec<(u32, u32, u32)>,
 }
 
-impl<F: Fn(&Values) -> f64> FakeEvaluator<F> {
+impl<F: Fn(&ParameterValues) -> f64> FakeEvaluator<F> {
     fn new(seed: u64, spread: f64, ns: F) -> Self {
         Self {
             ns,
@@ -128,7 +128,7 @@ fn dropped(gate: DroppedBy) -> Dropped {
     Dropped::new(gate, gate.name(), gate.name(), String::new())
 }
 
-impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
+impl<F: Fn(&ParameterValues) -> f64> Track for FakeEvaluator<F> {
     fn fresh(&mut self) {
         self.process += 1;
     }
@@ -157,7 +157,7 @@ impl<F: Fn(&Values) -> f64> Track for FakeEvaluator<F> {
     }
 }
 
-impl<F: Fn(&Values) -> f64> Evaluator for FakeEvaluator<F> {
+impl<F: Fn(&ParameterValues) -> f64> Evaluator for FakeEvaluator<F> {
     fn has_clock(&self) -> bool {
         true
     }
@@ -214,7 +214,7 @@ fn project() -> tempfile::TempDir {
     dir
 }
 
-fn search_in<F: Fn(&Values) -> f64>(
+fn search_in<F: Fn(&ParameterValues) -> f64>(
     dir: &Path,
     evaluator: &mut FakeEvaluator<F>,
     method: Method,
@@ -230,7 +230,7 @@ fn search_in<F: Fn(&Values) -> f64>(
     search_on(dir, (&FakeBuilder, evaluator), (method, budget), log)
 }
 
-fn search_on<F: Fn(&Values) -> f64>(
+fn search_on<F: Fn(&ParameterValues) -> f64>(
     dir: &Path,
     (builder, evaluator): (&FakeBuilder, &mut FakeEvaluator<F>),
     (method, budget): (Method, Budget),
@@ -258,13 +258,13 @@ fn search_on<F: Fn(&Values) -> f64>(
 
 const ALL: Budget = Budget::Evaluations(1000);
 
-fn value_of(values: &Values, name: &str) -> f64 {
+fn value_of(values: &ParameterValues, name: &str) -> f64 {
     values.get(name).copied().unwrap() as f64
 }
 
 /// Returns the time of a configuration. A = 3 and B = 2 are best. B = 4 takes no time because it is wrong, and A = 4
 /// with B = 3 never ends.
-fn bowl(values: &Values) -> f64 {
+fn bowl(values: &ParameterValues) -> f64 {
     let (a, b) = (value_of(values, "A"), value_of(values, "B"));
     if b == 4.0 {
         return 0.0;
@@ -363,7 +363,7 @@ fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
 #[test]
 fn clearly_slower_gets_one_process_and_slower_gets_two() {
     let dir = project();
-    let slower = |values: &Values| match value_of(values, "A") as i64 {
+    let slower = |values: &ParameterValues| match value_of(values, "A") as i64 {
         1 => 1000.0,
         2 => 1010.0,
         3 => 1100.0,
@@ -474,7 +474,7 @@ fn the_winner_becomes_a_variant_of_the_file() {
 #[test]
 fn confirms_nothing_if_nothing_is_faster() {
     let dir = project();
-    let worse = |values: &Values| match (value_of(values, "A"), value_of(values, "B")) {
+    let worse = |values: &ParameterValues| match (value_of(values, "A"), value_of(values, "B")) {
         (1.0, 1.0) => 1000.0,
         _ => 1100.0,
     };

@@ -217,7 +217,9 @@ fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = R
         .get_arguments()
         .filter(|argument| !argument.is_hide_set());
     // The page says only once which commands accept it.
-    let own = all.filter(|arg| arg.get_id() != "help" && help(arg) != "The gates file");
+    let own = all.filter(|arg| {
+        arg.get_id() != "help" && help(arg) != "The file with kernels, cases and gates"
+    });
     own.map(move |arg| argument(arg, below))
 }
 

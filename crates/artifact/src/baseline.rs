@@ -46,8 +46,7 @@ fn place(kernel: &BinaryKernel) -> (Arch, &str, Option<&str>) {
 /// Never fails for a listing that was read, because JSON can express it.
 pub fn write_baseline(file: &str, listing: &Listing) -> Result<String> {
     let json = |value: serde_json::Result<String>| {
-        value
-            .map_err(|error| Error::environment(format!("the baseline cannot be written: {error}")))
+        value.map_err(|error| Error::unwritten("the baseline", error))
     };
     let mut kernels: Vec<&BinaryKernel> = listing.kernels.iter().collect();
     kernels.sort_by(|one, other| place(one).cmp(&place(other)));

@@ -234,7 +234,7 @@ fn name_all<'a>(
     kernels.sort_by_key(|kernel| (&kernel.name, kernel.arch, &kernel.member, kernel.digest));
     let mut refused: Vec<_> = refused_kernels(listing).collect();
     refused.sort();
-    let mut names = Names::from_kernels(
+    let mut names = KernelNames::from_kernels(
         kernels
             .iter()
             .map(|kernel| KernelPlace::new(kernel))
@@ -298,12 +298,12 @@ pub fn name_all_kernels(name: &str, arch: Arch) -> UnitId {
 const NO_MEMBER: &str = "-";
 
 /// Readable names of a listing's kernels, each once for an architecture and member.
-struct Names<'a> {
+struct KernelNames<'a> {
     counts: HashMap<(String, Option<&'a str>, Arch), usize>,
     given: HashMap<UnitId, usize>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> KernelNames<'a> {
     fn from_kernels(kernels: impl Iterator<Item = KernelPlace<'a>>) -> Self {
         let mut counts = HashMap::new();
         for KernelPlace {

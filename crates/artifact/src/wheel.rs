@@ -21,7 +21,7 @@ const ALWAYS_UNPACKED: u64 = 64 << 20;
 
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
-struct Member {
+struct WheelMember {
     index: usize,
     name: String,
     /// The position of the member in the archive.
@@ -30,7 +30,7 @@ struct Member {
     size: u64,
 }
 
-impl Member {
+impl WheelMember {
     fn damaged(&self, why: impl Display) -> Error {
         let start = self.start;
         Error::environment(format!(
@@ -68,14 +68,14 @@ pub fn each<T: Send>(
     let mut members = (0..archive.len())
         .map(|index| {
             let entry = archive.by_index_data(index)?;
-            Ok(Member {
+            Ok(WheelMember {
                 index,
                 name: String::from_utf8_lossy(entry.name_raw()).into_owned(),
                 start: entry.header_start(),
                 size: entry.size(),
             })
         })
-        .collect::<ZipResult<Vec<Member>>>()
+        .collect::<ZipResult<Vec<WheelMember>>>()
         .map_err(damaged)?;
     members.sort_by(|one, other| one.name.cmp(&other.name));
 
@@ -90,7 +90,7 @@ pub fn each<T: Send>(
     }
     check_sizes(&candidates, bytes.len() as u64).map_err(|error| error.at(at))?;
 
-    let read_member = |member: &Member| {
+    let read_member = |member: &WheelMember| {
         let at = place(at, member);
         let made = if member.size > MOST_IN_MEMORY {
             read(
@@ -108,13 +108,13 @@ pub fn each<T: Send>(
     Ok(candidates.par_iter().map(read_member).collect())
 }
 
-fn place(archive: &str, member: &Member) -> String {
+fn place(archive: &str, member: &WheelMember) -> String {
     // A name can contain line breaks.
     let name = member.name.replace(char::is_control, "\u{fffd}");
     format!("{archive}: {name}")
 }
 
-fn check_sizes(members: &[Member], packed: u64) -> Result<()> {
+fn check_sizes(members: &[WheelMember], packed: u64) -> Result<()> {
     let claimed = members
         .iter()
         .map(|member| u128::from(member.size))
@@ -129,7 +129,7 @@ fn check_sizes(members: &[Member], packed: u64) -> Result<()> {
     }
 }
 
-fn can_have_code(archive: &Archive, member: &Member) -> Result<bool> {
+fn can_have_code(archive: &Archive, member: &WheelMember) -> Result<bool> {
     let mut archive = archive.clone();
     let file = (archive.by_index(member.index)).map_err(|error| member.damaged(error))?;
     let mut start = Vec::new();
@@ -139,20 +139,20 @@ fn can_have_code(archive: &Archive, member: &Member) -> Result<bool> {
     Ok(binary::may_have_code(&start))
 }
 
-fn unpack(archive: &Archive, member: &Member) -> Result<Vec<u8>> {
+fn unpack(archive: &Archive, member: &WheelMember) -> Result<Vec<u8>> {
     let mut unpacked = Vec::new();
     unpack_to(archive, member, &mut unpacked)?;
     Ok(unpacked)
 }
 
 /// Unpacks a member into a file without a name, so that nobody else has it, and nothing is left of it.
-fn unpack_into_file(archive: &Archive, member: &Member) -> Result<Mapped> {
+fn unpack_into_file(archive: &Archive, member: &WheelMember) -> Result<Mapped> {
     let mut file = tempfile::tempfile().map_err(not_unpacked)?;
     unpack_to(archive, member, &mut file)?;
     Mapped::new(&file).map_err(not_unpacked)
 }
 
-fn unpack_to(archive: &Archive, member: &Member, into: &mut impl Write) -> Result<()> {
+fn unpack_to(archive: &Archive, member: &WheelMember, into: &mut impl Write) -> Result<()> {
     let mut archive = archive.clone();
     let mut file = (archive.by_index(member.index)).map_err(|error| member.damaged(error))?;
     let mut unpacked = 0;

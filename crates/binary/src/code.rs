@@ -21,7 +21,7 @@ use std::collections::HashMap;
 const MOST_STEPS: usize = 4;
 
 /// Facts that the machine code of a kernel states.
-pub struct Code {
+pub struct ComparedCode {
     pub digest: [u8; 32],
     pub opcodes: Vec<(u16, u32)>,
     pub local_instructions: Option<u32>,
@@ -93,7 +93,7 @@ impl<'file, 'data> CodeReader<'file, 'data> {
         &mut self,
         text: usize,
         constants: impl Iterator<Item = usize>,
-    ) -> Result<Code, Error> {
+    ) -> Result<ComparedCode, Error> {
         let mut met: Vec<usize> = vec![text];
         met.extend(constants);
         let mut numbers: HashMap<usize, usize> = met
@@ -136,7 +136,7 @@ impl<'file, 'data> CodeReader<'file, 'data> {
         }
         let mut opcodes: Vec<_> = opcodes.into_iter().collect();
         opcodes.sort_unstable();
-        Ok(Code {
+        Ok(ComparedCode {
             digest: *digest.finalize().as_bytes(),
             local_instructions: if is_open {
                 None

@@ -150,7 +150,7 @@ fn find_static_name(text: &str, at: usize) -> Option<Found<'_>> {
 }
 
 /// A part of a name that identifies a file.
-struct Unit<'a> {
+struct FilePart<'a> {
     file: &'a str,
     /// True if a hash follows it, and not a name.
     is_hashed: bool,
@@ -159,7 +159,7 @@ struct Unit<'a> {
 /// Parses a file's part of a name: a hash of the path, the length of the file's name, that name, and a hash of
 /// definitions or the name of one. Older compilers write no first hash, and put the name of a temporary file around
 /// that of the source.
-fn source_file(unit: &str) -> Option<Unit<'_>> {
+fn source_file(unit: &str) -> Option<FilePart<'_>> {
     let unit = unit.trim_start_matches('_');
     let unit = match unit.split_once('_') {
         Some((hash, rest)) if is_hash(hash) => rest,
@@ -177,7 +177,7 @@ fn source_file(unit: &str) -> Option<Unit<'_>> {
         Some(temporary) => temporary.splitn(4, '_').nth(3)?,
         None => file,
     };
-    Some(Unit {
+    Some(FilePart {
         file,
         is_hashed: is_hash(hash) && number.bytes().all(|byte| byte.is_ascii_digit()),
     })

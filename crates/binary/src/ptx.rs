@@ -31,14 +31,12 @@ pub fn target(ptx: &[u8]) -> Result<Arch, Error> {
     find_target(ptx).ok_or_else(|| Error::at(0, Problem::Damaged("target of the PTX")))
 }
 
+/// Returns the first word of the `.target` directive that is an architecture. The other words are options.
 fn find_target(ptx: &[u8]) -> Option<Arch> {
-    let named = ptx
-        .split(|ptx| *ptx == b'\n')
+    ptx.split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)
-        .filter_map(|line| line.strip_prefix(b".target "))
-        .next()?
-        .split(|target| b", \t".contains(target));
-    named
+        .find_map(|line| line.strip_prefix(b".target "))?
+        .split(|byte| b", \t".contains(byte))
         .filter_map(|name| std::str::from_utf8(name).ok())
         .find_map(|name| name.parse().ok())
 }

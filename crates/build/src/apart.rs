@@ -111,9 +111,9 @@ pub enum Side {
 
 /// The directories whose owner is known. One can be inside another: a cache in head's tree has the base's tree in it.
 #[derive(Debug)]
-pub struct Trees {
+pub struct OwnedTrees {
     /// `None` if both sides are made of one tree.
-    sides: Option<Sides>,
+    sides: Option<SideDirectories>,
     tools: Vec<Directory>,
     /// Head's files that may have a second name elsewhere. Only files that git knows are listed, because package
     /// managers link what they install to one copy of it.
@@ -123,7 +123,7 @@ pub struct Trees {
 }
 
 #[derive(Debug)]
-struct Sides {
+struct SideDirectories {
     head: Directory,
     base: Directory,
 }
@@ -157,12 +157,12 @@ impl Directory {
     }
 }
 
-impl Trees {
+impl OwnedTrees {
     /// Describes the trees of two sides. `tools` are directories that belong to neither side, wherever they are:
     /// compilers, and where this program writes.
     pub fn new(head: &Path, base: &Path, tools: &[PathBuf]) -> Self {
         Self {
-            sides: Some(Sides {
+            sides: Some(SideDirectories {
                 head: Directory::at(head),
                 base: Directory::at(base),
             }),
@@ -228,7 +228,7 @@ impl Trees {
     /// Returns head's tree, which must be hidden from everything that is run for the base, or `None` if both sides
     /// share a tree.
     pub fn hide_head(&self) -> Option<Hidden> {
-        let Sides { head, base } = self.sides.as_ref()?;
+        let SideDirectories { head, base } = self.sides.as_ref()?;
         let inside = self
             .tools
             .iter()
@@ -336,14 +336,14 @@ mod tests {
     }
 
     /// Makes `head`, `base` and `out`, each with a header. `inner` is the directory of the base's tree.
-    fn trees(inner: &str) -> (tempfile::TempDir, Trees) {
+    fn trees(inner: &str) -> (tempfile::TempDir, OwnedTrees) {
         let dir = tempfile::tempdir().unwrap();
         for tree in ["head", inner, "out", "head/tools"] {
             std::fs::create_dir_all(dir.path().join(tree)).unwrap();
             std::fs::write(dir.path().join(tree).join("a.h"), tree).unwrap();
         }
         let at = |name: &str| dir.path().join(name);
-        let trees = Trees::new(&at("head"), &at(inner), &[at("head/tools")]);
+        let trees = OwnedTrees::new(&at("head"), &at(inner), &[at("head/tools")]);
         (dir, trees)
     }
 

@@ -116,7 +116,7 @@ impl<'a> CodeReader<'a> {
             let dir = TemporaryDir::new_in(self.kept.own()).map_err(CodeError::Unwritable)?;
             let path = dir.path().join("kernels.cubin");
             std::fs::write(&path, cubin).map_err(CodeError::Unwritable)?;
-            let entries = self.disassemble(&path, cubin, &missing, &Names(Vec::new()))?;
+            let entries = self.disassemble(&path, cubin, &missing, &LineTableNames(Vec::new()))?;
             for (symbol, entry) in missing.into_iter().zip(entries) {
                 let facts = self.keep(&file(symbol), vec![entry])?;
                 known.insert(symbol, facts);
@@ -146,7 +146,7 @@ impl<'a> CodeReader<'a> {
         if let Some(known) = self.kept(&name) {
             return Ok(known);
         }
-        let names = Names::from_ptx(&String::from_utf8_lossy(&ptx));
+        let names = LineTableNames::from_ptx(&String::from_utf8_lossy(&ptx));
         self.keep(&name, self.disassemble(cubin, &bytes, symbols, &names)?)
     }
 
@@ -194,7 +194,7 @@ impl<'a> CodeReader<'a> {
         path: &Path,
         bytes: &[u8],
         symbols: &[&str],
-        names: &Names,
+        names: &LineTableNames,
     ) -> std::result::Result<Vec<EntryCode>, CodeError> {
         let cubin = Cubin::parse(bytes)?;
         let indices: Vec<String> = symbols
@@ -257,9 +257,9 @@ enum CodeError {
 
 /// The names of source files in the line tables of the PTX, which have no paths of this machine. The line tables of
 /// machine code name files where they were compiled, possibly in another tree.
-struct Names(Vec<String>);
+struct LineTableNames(Vec<String>);
 
-impl Names {
+impl LineTableNames {
     /// Returns the names in the line tables of machine code.
     fn from_code(facts: &CodeFacts) -> Self {
         let files: BTreeSet<&str> = all_lines(facts).map(|line| line.file.as_str()).collect();
@@ -317,7 +317,7 @@ impl Names {
 /// Names the files of base's code as head's code does, where two names end alike: two builds of one source are often made in
 /// two trees.
 pub fn name_files_alike(base: &mut CodeFacts, head: &CodeFacts) {
-    let names = Names::from_code(head);
+    let names = LineTableNames::from_code(head);
     for entry in &mut base.entries {
         names.apply(entry);
     }

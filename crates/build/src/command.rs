@@ -15,7 +15,7 @@ pub const SHIM: &str = "gk_call";
 
 /// The ways in which a unit becomes machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CompileWay {
     /// The source is compiled as it is, and all of its entries come from one run.
     Source,
     /// An instance of a template, which has to be instantiated to exist. It is compiled with others, and cut out of the
@@ -29,7 +29,7 @@ pub enum Way {
     Cubin,
 }
 
-impl Way {
+impl CompileWay {
     pub fn for_unit(unit: &Unit) -> Self {
         match (&unit.call, Precompiled::from_path(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
@@ -81,13 +81,15 @@ impl NvccCall {
 /// Returns the command for a unit, as one would type it in the directory of gates.yaml.
 pub fn command_line(unit: &Unit) -> String {
     let NvccCall { args, generated } = NvccCall::for_unit(unit);
-    let way = Way::for_unit(unit);
-    if way == Way::Cubin {
+    let way = CompileWay::for_unit(unit);
+    if way == CompileWay::Cubin {
         return format!("nothing: {} is machine code", unit.source);
     }
     let output = match way {
-        Way::Library => vec!["-shared"],
-        Way::Instance | Way::Source | Way::Ptx | Way::Cubin => vec!["-cubin"],
+        CompileWay::Library => vec!["-shared"],
+        CompileWay::Instance | CompileWay::Source | CompileWay::Ptx | CompileWay::Cubin => {
+            vec!["-cubin"]
+        }
     };
     let mut words: Vec<String> = vec!["nvcc".to_owned()];
     words.extend(output.into_iter().map(str::to_owned));

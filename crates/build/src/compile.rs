@@ -2,7 +2,7 @@
 
 use super::Outside;
 use super::bounds::launch_bounds;
-use super::command::{self, NvccCall, Way, code_for};
+use super::command::{self, CompileWay, NvccCall, code_for};
 use super::cut::PtxModule;
 use super::depend::{ask_for_rules, list_files, list_loaded, list_prerequisites};
 use super::entry::{self, Named, Unresolved};
@@ -50,7 +50,7 @@ pub struct Compiled {
 }
 
 /// The result for a unit. The inner error is the source's, and therefore evidence.
-pub type Outcome = std::result::Result<Compiled, Fault>;
+pub type CompileResult = std::result::Result<Compiled, Fault>;
 
 /// The place where nvcc runs, and its limits.
 #[derive(Clone, Copy)]
@@ -70,19 +70,19 @@ pub struct Workshop<'a> {
 ///
 /// # Errors
 /// Returns an error if the machine failed, which is no fault of a source.
-pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
     };
-    match Way::for_unit(first) {
-        Way::Instance => compile_instances(shop, units),
-        Way::Source => Ok(match compile_source(shop, first)? {
+    match CompileWay::for_unit(first) {
+        CompileWay::Instance => compile_instances(shop, units),
+        CompileWay::Source => Ok(match compile_source(shop, first)? {
             Ok(source) => source.units(units),
             Err(fault) => fail_all(units, &fault),
         }),
-        Way::Library => compile_library(shop, first, units),
-        Way::Ptx => compile_ptx(shop, first, units),
-        Way::Cubin => read_cubin(shop, first, units),
+        CompileWay::Library => compile_library(shop, first, units),
+        CompileWay::Ptx => compile_ptx(shop, first, units),
+        CompileWay::Cubin => read_cubin(shop, first, units),
     }
 }
 
@@ -99,8 +99,8 @@ pub struct CompiledSource {
 
 impl CompiledSource {
     /// Returns the outcomes of units, whichever entries they ask for.
-    pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
-        let made = Machine::new(&self.cubin, Said::ByPtxas(&self.log));
+    pub fn units(&self, units: &[&Unit]) -> Vec<CompileResult> {
+        let made = Machine::new(&self.cubin, ResourceOrigin::ByPtxas(&self.log));
         made.units(units, Some(&self.ptx), &self.output, &self.included)
     }
 }
@@ -115,7 +115,7 @@ pub fn compile_source(
 ) -> Result<std::result::Result<CompiledSource, Fault>> {
     let request = NvccCall::for_unit(unit);
     let input = Input::Source(&unit.source, &request);
-    let ran = match shop.run_nvcc(&request.args, input, Wanted::Cubin)? {
+    let ran = match shop.run_nvcc(&request.args, input, NvccOutput::Cubin)? {
         Ok(ran) => ran,
         Err(fault) => return Ok(Err(fault)),
     };
@@ -129,10 +129,10 @@ pub fn compile_source(
 }
 
 /// Compiles the library of a launcher in one run. Launchers are not simulated.
-fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let request = NvccCall::for_unit(first);
     let input = Input::Source(&first.source, &request);
-    let ran = match shop.run_nvcc(&request.args, input, Wanted::Library)? {
+    let ran = match shop.run_nvcc(&request.args, input, NvccOutput::Library)? {
         Ok(ran) => ran,
         Err(fault) if shop.lacks_runtime(&fault) => {
             return Err(Error::environment(format!(
@@ -149,7 +149,7 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
     let host = read(&ran.kept.with_extension("o"))?;
     let made = Machine {
         host: Some(&host),
-        ..Machine::new(&cubin, Said::ByPtxas(&ran.log))
+        ..Machine::new(&cubin, ResourceOrigin::ByPtxas(&ran.log))
     };
     let loaded = shop.loaded(&ran.output)?;
     let mut outcomes = made.units(units, None, &ran.output, &included);
@@ -160,12 +160,12 @@ fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<
 }
 
 /// Reads PTX that somebody else compiled.
-fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let source = Path::new(&first.source);
     let ran = match shop.run_nvcc(
         &NvccCall::for_unit(first).args,
         Input::Ptx(source),
-        Wanted::Cubin,
+        NvccOutput::Cubin,
     )? {
         Ok(ran) => ran,
         Err(fault) => {
@@ -185,7 +185,7 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     };
     let ptx = shop.read_ptx(&shop.root.join(source))?;
     let cubin = read(&ran.output)?;
-    let made = Machine::new(&cubin, Said::ByPtxas(&ran.log));
+    let made = Machine::new(&cubin, ResourceOrigin::ByPtxas(&ran.log));
     Ok(made.units(
         units,
         Some(&ptx),
@@ -223,7 +223,7 @@ impl TooNew {
 
 /// Returns a unit of PTX that the simulator may run although this PTXAS refuses it. Constants that the host fills are
 /// looked up in machine code, so a unit with such constants stays refused.
-fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcome {
+fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> CompileResult {
     let module = PtxModule::parse(ptx).filter(|_| command::constants(&unit.call).is_empty());
     let Some(module) = module else {
         return Err(refused.clone());
@@ -279,40 +279,37 @@ pub fn assemble(
     let file = shop.scratch.join(ASSEMBLED);
     std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
     let code = ["-gencode".to_owned(), code_for(arch)];
-    match shop.run_nvcc(&code, Input::Ptx(&file), Wanted::Cubin)? {
+    match shop.run_nvcc(&code, Input::Ptx(&file), NvccOutput::Cubin)? {
         Ok(ran) => read(&ran.output).map(Ok),
         Err(fault) => Ok(Err(fault)),
     }
 }
 
-fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
-    let module = ptxsim::Module::load(ptx).map_err(|error| error.to_string())?;
+fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), ptxsim::NoKernel> {
+    let module = ptxsim::Module::load(ptx).map_err(ptxsim::NoKernel::Refused)?;
     symbols
         .iter()
-        .try_for_each(|symbol| match module.kernel(symbol) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        })
+        .try_for_each(|symbol| module.kernel(symbol).map(drop))
 }
 
 /// Reads machine code that somebody else compiled.
-fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let source = shop.root.join(&first.source);
     let cubin = read(&source)?;
-    let made = Machine::new(&cubin, Said::ByItself);
+    let made = Machine::new(&cubin, ResourceOrigin::ByItself);
     Ok(made.units(units, None, &source, std::slice::from_ref(&first.source)))
 }
 
 /// Compiles template instances. One run of nvcc reads the source and instantiates all of them. Each instance is then
 /// cut out of the PTX and assembled by itself, so its result does not depend on what else was compiled. An instance
 /// that breaks the common run, or cannot be cut out of it, is compiled alone.
-fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let request = NvccCall::for_instances(units);
     let Some(first) = units.first() else {
         return Ok(Vec::new());
     };
     let is_alone = units.len() == 1;
-    let alone = |(at, unit): (usize, &&Unit)| -> Result<Outcome> {
+    let alone = |(at, unit): (usize, &&Unit)| -> Result<CompileResult> {
         let scratch = shop.directory(&format!("alone-{at}"))?;
         let shop = Workshop {
             scratch: &scratch,
@@ -322,7 +319,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         compiled.ok_or_else(|| Error::environment(format!("{}: nothing was compiled", unit.id)))
     };
     let together = Input::Source(&first.source, &request);
-    let ran = match shop.run_nvcc(&request.args, together, Wanted::Ptx)? {
+    let ran = match shop.run_nvcc(&request.args, together, NvccOutput::Ptx)? {
         Ok(ran) => ran,
         Err(fault) if is_alone => return Ok(vec![Err(fault)]),
         Err(_) => return compile_halves(shop, units),
@@ -391,7 +388,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             };
             let log = format!("{}\n{}", ran.log, assembled.log);
             let cubin = read(&assembled.output)?;
-            let made = Machine::new(&cubin, Said::ByPtxas(&log));
+            let made = Machine::new(&cubin, ResourceOrigin::ByPtxas(&log));
             Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
         })
         .collect()
@@ -399,7 +396,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
 
 /// Compiles instances that do not compile together by halves, to find out which one is wrong, unless the source itself
 /// is.
-fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<CompileResult>> {
     let Some(first) = units.first() else {
         return Ok(Vec::new());
     };
@@ -413,7 +410,7 @@ fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         ..shop
     };
     let input = Input::Source(&first.source, &request);
-    if let Err(fault) = of_source.run_nvcc(&request.args, input, Wanted::Ptx)? {
+    if let Err(fault) = of_source.run_nvcc(&request.args, input, NvccOutput::Ptx)? {
         return Ok(fail_all(units, &fault));
     }
     let (one, other) = units.split_at(units.len() / 2);
@@ -455,9 +452,9 @@ pub fn compile_to_list(
     };
     let is_debugged = args.iter().any(|arg| arg == "-G");
     let wanted = if is_debugged {
-        Wanted::Cubin
+        NvccOutput::Cubin
     } else {
-        Wanted::Ptx
+        NvccOutput::Ptx
     };
     let ran = match shop.run_nvcc(args, Input::Source(source, &request), wanted)? {
         Ok(ran) => ran,
@@ -476,13 +473,13 @@ pub fn compile_to_list(
 
 /// The kind of file that nvcc writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum NvccOutput {
     Cubin,
     Ptx,
     Library,
 }
 
-impl Wanted {
+impl NvccOutput {
     fn flags(self) -> &'static [&'static str] {
         match self {
             Self::Cubin => &["-cubin"],
@@ -526,7 +523,7 @@ impl Workshop<'_> {
         &self,
         args: &[String],
         input: Input,
-        wanted: Wanted,
+        wanted: NvccOutput,
     ) -> Result<std::result::Result<Ran, Fault>> {
         let output = self.scratch.join(wanted.file());
         // The intermediate files of the one call: PTX for the simulator, and the input of a library's identity.
@@ -545,7 +542,7 @@ impl Workshop<'_> {
             .arg("-o")
             .arg(&output);
         ask_for_rules(&mut command, &self.scratch.join(READ));
-        if let (Wanted::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
+        if let (NvccOutput::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
             command.arg("-L").arg(dir);
         }
         let stem = match input {
@@ -654,7 +651,7 @@ impl Workshop<'_> {
     fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
         let file = self.scratch.join(GENERATED).with_extension("ptx");
         std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
-        self.run_nvcc(args, Input::Ptx(&file), Wanted::Cubin)
+        self.run_nvcc(args, Input::Ptx(&file), NvccOutput::Cubin)
     }
 
     fn canonical(&self, text: &str) -> String {
@@ -846,24 +843,24 @@ fn without_paths(ptx: &str, shop: &Workshop) -> String {
 struct Machine<'a> {
     cubin: &'a [u8],
     host: Option<&'a [u8]>,
-    said: Said<'a>,
+    said: ResourceOrigin<'a>,
 }
 
 /// The source of the resources of entries.
 #[derive(Clone, Copy)]
-enum Said<'a> {
+enum ResourceOrigin<'a> {
     /// nvcc's output, with the report of PTXAS in it.
     ByPtxas(&'a str),
     ByItself,
 }
 
 /// Returns the same fault for all units.
-fn fail_all(units: &[&Unit], fault: &Fault) -> Vec<Outcome> {
+fn fail_all(units: &[&Unit], fault: &Fault) -> Vec<CompileResult> {
     units.iter().map(|_| Err(fault.clone())).collect()
 }
 
 impl<'a> Machine<'a> {
-    fn new(cubin: &'a [u8], said: Said<'a>) -> Self {
+    fn new(cubin: &'a [u8], said: ResourceOrigin<'a>) -> Self {
         Self {
             cubin,
             host: None,
@@ -878,7 +875,7 @@ impl<'a> Machine<'a> {
         ptx: Option<&str>,
         output: &Path,
         included: &[String],
-    ) -> Vec<Outcome> {
+    ) -> Vec<CompileResult> {
         units
             .iter()
             .map(|unit| self.unit(unit, None, ptx, output, included))
@@ -893,7 +890,7 @@ impl<'a> Machine<'a> {
         ptx: Option<&str>,
         output: &Path,
         included: &[String],
-    ) -> Outcome {
+    ) -> CompileResult {
         let cubin = Cubin::parse(self.cubin).map_err(not_found)?;
         if cubin.is_relocatable() {
             return Err(fault(
@@ -907,14 +904,14 @@ impl<'a> Machine<'a> {
             None => resolve(unit, 0, &cubin.entries())?,
         };
         let (entries, warnings) = match self.said {
-            Said::ByPtxas(log) => {
+            ResourceOrigin::ByPtxas(log) => {
                 let report = PtxasReport::parse(log);
                 (
                     entries_by_ptxas(unit, names, &report, ptx)?,
                     warnings(log, report.warnings),
                 )
             }
-            Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
+            ResourceOrigin::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
         };
         let filled = filled(&unit.call);
         let called: Vec<&str> = entries

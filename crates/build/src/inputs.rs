@@ -41,7 +41,7 @@ impl Dependencies {
             absent: BTreeMap::new(),
             present: BTreeSet::new(),
         };
-        let mut names = Names::default();
+        let mut names = IncludedNames::default();
         names.included.extend(named.iter().cloned());
         // A file can combine any macro that is defined there with something else.
         names.read(&format!("## {definitions}"))?;
@@ -167,7 +167,7 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
 
 /// The names by which the files of a compilation look for others.
 #[derive(Default)]
-struct Names {
+struct IncludedNames {
     included: BTreeSet<String>,
     /// The names that occur in `__has_include`.
     asked: BTreeSet<String>,
@@ -185,7 +185,7 @@ static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"(?P<defined>(?i-u:defined)[ \t]*\(?[ \t]*|(?i-u:ifn?def)[ \t]+)?\w*(?i-u:has_include)\w*(?:[ \t]*\([ \t]*["<]([^">\n]+)[">])?"#).ok()
 });
 
-impl Names {
+impl IncludedNames {
     /// Reads a header that comes with the compiler or the system. A name that its own macros make depends only on its
     /// text, which its digest covers.
     fn read_system_header(&mut self, text: &str) {
@@ -351,7 +351,7 @@ mod tests {
 
     /// Returns the names that a text includes, and those that it asks for with `__has_include`.
     fn names(text: &str) -> Option<(Vec<String>, Vec<String>)> {
-        let mut names = Names::default();
+        let mut names = IncludedNames::default();
         names.read(text)?;
         let all = |names: BTreeSet<String>| names.into_iter().collect();
         Some((all(names.included), all(names.asked)))

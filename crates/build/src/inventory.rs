@@ -16,7 +16,7 @@ use model::{Arch, ElemType, Fault, FaultKind, Number, ScalarType};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use system::error::Result;
+use system::error::{Error, Result};
 use system::files;
 
 /// The inputs for compiling a source, in the form of gates.yaml.
@@ -165,9 +165,7 @@ impl Listing<'_> {
     /// Compiles the source with text behind it. `debug` is also the name of the directory.
     fn compile(&self, debug: &str, behind: &str) -> Result<std::result::Result<Listed, Fault>> {
         let dir = self.scratch.join(debug.trim_start_matches('-'));
-        std::fs::create_dir_all(&dir).map_err(|error| {
-            system::error::Error::environment(format!("{}: {error}", dir.display()))
-        })?;
+        std::fs::create_dir_all(&dir).map_err(|error| Error::at_path(&dir, error))?;
         let shop = Workshop {
             root: self.root,
             toolchain: self.toolchain,
@@ -255,9 +253,7 @@ const MOST_PTX: u64 = 256 << 20;
 /// Returns an error if the file cannot be read. The inner error is what is wrong with it.
 pub fn list_ptx(root: &Path, source: &str) -> Result<std::result::Result<Inventory, Fault>> {
     let path = root.join(source);
-    let ptx = files::read_text(&path, MOST_PTX).map_err(|error| {
-        system::error::Error::environment(format!("{}: {error}", path.display()))
-    })?;
+    let ptx = files::read_text(&path, MOST_PTX).map_err(|error| Error::at_path(&path, error))?;
     let symbols: Vec<String> = match PtxModule::parse(&ptx) {
         Some(module) => module
             .entries()
@@ -479,6 +475,27 @@ struct Types<'a> {
     unit: &'a gimli::Unit<DwarfReader<'a>>,
 }
 
+/// The reason for which the members of a struct are not listed, as the end of a sentence about the struct.
+#[derive(Debug, thiserror::Error)]
+enum MembersError {
+    #[error("of more than {} members", MOST_MEMBERS)]
+    Many,
+    #[error("whose members do not lie as C lays them")]
+    Layout,
+    #[error("with an array of elements that are not known")]
+    Array,
+    #[error("with a member that is no plain data")]
+    NotPlain,
+    #[error("whose members cannot be read")]
+    Unread(#[from] gimli::Error),
+    #[error("with a union")]
+    Union,
+    #[error("with bit fields")]
+    BitFields,
+    #[error("with a member whose place is not known")]
+    Place,
+}
+
 /// A type without qualifiers and other names for it.
 enum Plain {
     Scalar(ScalarType),
@@ -578,10 +595,14 @@ impl Types<'_> {
     }
 
     /// Returns the members of a struct, which cover all of its bytes in their order.
-    fn members(&self, at: UnitOffset, bytes: usize) -> std::result::Result<Vec<Member>, String> {
+    fn members(
+        &self,
+        at: UnitOffset,
+        bytes: usize,
+    ) -> std::result::Result<Vec<Member>, MembersError> {
         let mut placed = Vec::new();
         self.place(at, Within::default(), &mut placed)?;
-        fill_gaps(placed, bytes).ok_or_else(|| "whose members do not lie as C lays them".to_owned())
+        fill_gaps(placed, bytes).ok_or(MembersError::Layout)
     }
 
     /// Collects each scalar and pointer of a type, with the byte at which it begins.
@@ -590,10 +611,9 @@ impl Types<'_> {
         at: UnitOffset,
         within: Within,
         placed: &mut Vec<(usize, Member)>,
-    ) -> std::result::Result<(), String> {
-        let many = || format!("of more than {MOST_MEMBERS} members");
+    ) -> std::result::Result<(), MembersError> {
         if placed.len() >= MOST_MEMBERS || within.depth > MOST_NAMES {
-            return Err(many());
+            return Err(MembersError::Many);
         }
         let offset = within.offset;
         match self.plain(at).0 {
@@ -604,9 +624,9 @@ impl Types<'_> {
             Plain::Pointer(to) => {
                 placed.push((offset, Member::Pointer(within.name, self.pointee(to))));
             }
-            Plain::Array { count, .. } if count > MOST_MEMBERS => return Err(many()),
+            Plain::Array { count, .. } if count > MOST_MEMBERS => return Err(MembersError::Many),
             Plain::Array { of, count } => {
-                let each = self.bytes(of).ok_or("with an array of nobody knows what")?;
+                let each = self.bytes(of).ok_or(MembersError::Array)?;
                 for number in 0..count {
                     let name = number.to_string();
                     let mut within = within.inside(&name, number.saturating_mul(each));
@@ -615,7 +635,7 @@ impl Types<'_> {
                 }
             }
             Plain::Struct { at, .. } => self.place_members(at, &within, placed)?,
-            Plain::Unknown => return Err("with a member that is no plain data".to_owned()),
+            Plain::Unknown => return Err(MembersError::NotPlain),
         }
         Ok(())
     }
@@ -625,15 +645,14 @@ impl Types<'_> {
         at: UnitOffset,
         within: &Within,
         placed: &mut Vec<(usize, Member)>,
-    ) -> std::result::Result<(), String> {
-        let unread = |_| "whose members cannot be read".to_owned();
-        let mut tree = self.unit.entries_tree(Some(at)).map_err(unread)?;
-        let root = tree.root().map_err(unread)?;
+    ) -> std::result::Result<(), MembersError> {
+        let mut tree = self.unit.entries_tree(Some(at))?;
+        let root = tree.root()?;
         if root.entry().tag() == dw::DW_TAG_union_type {
-            return Err("with a union".to_owned());
+            return Err(MembersError::Union);
         }
         let mut children = root.children();
-        while let Some(child) = children.next().map_err(unread)? {
+        while let Some(child) = children.next()? {
             let entry = child.entry();
             let is_member = matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance);
             // A static member is not in the struct.
@@ -641,10 +660,10 @@ impl Types<'_> {
                 continue;
             }
             if entry.has_attr(dw::DW_AT_bit_size) {
-                return Err("with bit fields".to_owned());
+                return Err(MembersError::BitFields);
             }
             let place = location(self.unit, entry).zip(self.reference(entry));
-            let (offset, of) = place.ok_or("with a member that lies nobody knows where")?;
+            let (offset, of) = place.ok_or(MembersError::Place)?;
             // Inherited members count as the struct's own.
             let name = match entry.tag() {
                 dw::DW_TAG_inheritance => None,

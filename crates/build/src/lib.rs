@@ -30,8 +30,8 @@ pub mod toolchain;
 
 use self::cache::{Artifacts, Stored};
 pub use self::command::command_line;
-use self::command::{NvccCall, Way};
-use self::compile::{Compiled, Outcome, Workshop};
+use self::command::{CompileWay, NvccCall};
+use self::compile::{CompileResult, Compiled, Workshop};
 pub use self::entry::as_written;
 use self::files::Files;
 pub use self::header::{TOOLKIT, in_toolkit, is_of_system};
@@ -355,7 +355,7 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
         let unit = call.first.1;
         let launcher = matches!(unit.call, Callable::Launcher { .. }).then(|| call.key.clone());
         (
-            (unit.id.arch, Way::for_unit(unit), launcher),
+            (unit.id.arch, CompileWay::for_unit(unit), launcher),
             (unit.source.clone(), unit.include_dirs.clone()),
             (unit.defines.clone(), unit.flags.clone()),
         )
@@ -373,8 +373,10 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
         .into_iter()
         .flat_map(|(((_, way, _), ..), group)| {
             let size = match way {
-                Way::Instance => group.len().div_ceil(parts),
-                Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
+                CompileWay::Instance => group.len().div_ceil(parts),
+                CompileWay::Source | CompileWay::Library | CompileWay::Ptx | CompileWay::Cubin => {
+                    group.len()
+                }
             };
             group
                 .chunks(size.max(1))
@@ -445,7 +447,7 @@ impl Builder<'_> {
         let mut inputs: Vec<Inputs> = Vec::new();
         let mut built = Vec::new();
         let (outcomes, is_known) = match units.first() {
-            Some(first) if Way::for_unit(first) == Way::Source => {
+            Some(first) if CompileWay::for_unit(first) == CompileWay::Source => {
                 self.compile_source(shop, first, &units, before)?
             }
             _ => (compile::compile(shop, &units)?, false),
@@ -479,7 +481,8 @@ impl Builder<'_> {
                 },
             };
             // All entries of a source are one compilation.
-            let is_same_run = is_known || at > 0 && Way::for_unit(call.first.1) != Way::Instance;
+            let is_same_run =
+                is_known || at > 0 && CompileWay::for_unit(call.first.1) != CompileWay::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
@@ -491,8 +494,8 @@ impl Builder<'_> {
         &self,
         shop: Workshop,
         units: &[&Unit],
-        outcomes: &[Outcome],
-    ) -> Result<Vec<Option<Outcome>>> {
+        outcomes: &[CompileResult],
+    ) -> Result<Vec<Option<CompileResult>>> {
         let broken: Vec<&Unit> = outcomes
             .iter()
             .zip(units)
@@ -528,7 +531,7 @@ impl Builder<'_> {
         first: &Unit,
         units: &[&Unit],
         before: SystemTime,
-    ) -> Result<(Vec<Outcome>, bool)> {
+    ) -> Result<(Vec<CompileResult>, bool)> {
         let key = cache::source_key(first, &NvccCall::for_unit(first), self.building.toolchain)?;
         if let Some(source) = self.artifacts.find_source(&key, &self.files) {
             return Ok((source.units(units), true));

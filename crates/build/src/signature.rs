@@ -45,18 +45,18 @@ pub fn misfits(
             .is_none_or(|slots| slots.len() == named.len())
     };
     let named = named(symbol, args).filter(is_as_long);
-    let takes: Vec<Parameter> = match (&named, &slots) {
+    let takes: Vec<EntryParameter> = match (&named, &slots) {
         (Some(named), slots) => named
             .iter()
             .enumerate()
-            .map(|(at, text)| Parameter {
+            .map(|(at, text)| EntryParameter {
                 text: Some(text),
                 slot: slots.as_ref().and_then(|slots| slots.get(at).copied()),
             })
             .collect(),
         (None, Some(slots)) => slots
             .iter()
-            .map(|slot| Parameter {
+            .map(|slot| EntryParameter {
                 text: None,
                 slot: Some(*slot),
             })
@@ -64,7 +64,7 @@ pub fn misfits(
         (None, None) => return Vec::new(),
     };
     if takes.len() != args.len() {
-        let takes: Vec<String> = takes.iter().map(Parameter::shown).collect();
+        let takes: Vec<String> = takes.iter().map(EntryParameter::shown).collect();
         return vec![Misfit {
             argument: None,
             message: other_count(symbol, &takes, args),
@@ -113,7 +113,7 @@ fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
 }
 
 /// One parameter of an entry. At least one of its two descriptions is known.
-struct Parameter<'a> {
+struct EntryParameter<'a> {
     /// The type as C++ writes it.
     text: Option<&'a str>,
     slot: Option<Slot>,
@@ -181,7 +181,7 @@ pub(super) fn scalar_named(text: &str) -> Option<ScalarType> {
     })
 }
 
-impl Parameter<'_> {
+impl EntryParameter<'_> {
     fn fits(&self, arg: &Arg, bytes: usize) -> bool {
         match (self.text.and_then(Known::from_type), self.slot) {
             (Some(known), _) => fits_type(known, arg, bytes),

@@ -606,7 +606,7 @@ fn a_signature_that_is_not_the_sources_is_refused() {
 }
 
 /// Compiles `k.cu` with a compiler that is a script.
-fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
+fn compile_with(body: &str, deadline: Duration) -> Result<compile::CompileResult> {
     let bench = Bench::new(&[("k.cu", "")]);
     let dir = tempfile::tempdir().unwrap();
     let unit = entry("k.cu", "k");

@@ -16,7 +16,7 @@ mod damage;
 mod lines;
 mod request;
 
-pub use contents::{CHUNK, Content, Contents, Hash};
+pub use contents::{BadHash, CHUNK, Content, Contents, Hash};
 pub use damage::Damage;
 pub use lines::{
     Allocation, Capture, EncodedMap, LaunchRecord, Launched, LeftOut, Line, MemoryKind, Parameter,

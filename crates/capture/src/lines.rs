@@ -375,10 +375,7 @@ impl Capture {
     /// # Errors
     /// Returns an error for a directory or file that cannot be read, and for lines that are not a capture's.
     pub fn read(dir: &Path) -> Result<Self, Damage> {
-        let unreadable = |error: io::Error| Damage::Unreadable {
-            path: dir.to_owned(),
-            why: error.to_string(),
-        };
+        let unreadable = |error: io::Error| Damage::unreadable(dir, error);
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
@@ -418,18 +415,16 @@ impl Capture {
 }
 
 fn read_process(path: &Path) -> Result<(Process, Vec<Line>), Damage> {
-    let unreadable = |why: String| Damage::Unreadable {
-        path: path.to_owned(),
-        why,
-    };
-    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let unreadable = |why: String| Damage::unreadable(path, why);
+    let file = File::open(path).map_err(|error| Damage::unreadable(path, error))?;
     let mut reader = BufReader::new(file);
     let mut lines = Vec::new();
     for number in 1.. {
         let mut text = Vec::new();
-        let mut bounded = (&mut reader).take(LONGEST_LINE);
-        let read = bounded.read_until(b'\n', &mut text);
-        read.map_err(|error| unreadable(error.to_string()))?;
+        (&mut reader)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut text)
+            .map_err(|error| Damage::unreadable(path, error))?;
         // The process died while it wrote, and the lines before this one are whole.
         if text.last() != Some(&b'\n') {
             match text.len() as u64 {

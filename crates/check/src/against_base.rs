@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::reference::user::HiddenFrom;
     use crate::testing::{self, binary, case, input, output, pointer};
-    use build::apart::Trees;
+    use build::apart::OwnedTrees;
     use model::{Binary, Compare, ElemType, Expr, Reference, Unary};
     use std::path::Path;
     use system::cache::Cache;
@@ -285,7 +285,7 @@ mod tests {
             let open = |root: &Path, hidden: HiddenFrom| {
                 References::open(root, &cache, Some(Path::new("g++")), hidden).unwrap()
             };
-            let trees = Trees::new(&head_root, &base_root, &[]);
+            let trees = OwnedTrees::new(&head_root, &base_root, &[]);
             let hidden = trees.hide_head();
             let hidden = HiddenFrom {
                 compilers: hidden.clone(),
@@ -312,7 +312,7 @@ mod tests {
             let [base, head] = ["base", "head"].map(|dir| self.dir.path().join(dir));
             let compiler = Some(Path::new("g++"));
             let hidden = HiddenFrom {
-                compilers: Trees::new(&head, &base, &[]).hide_head(),
+                compilers: OwnedTrees::new(&head, &base, &[]).hide_head(),
                 programs: None,
             };
             let theirs = References::open(&base, &cache, compiler, hidden).unwrap();

@@ -46,11 +46,11 @@ pub struct References {
     /// The files that this run has written or checked.
     good: Mutex<BTreeSet<PathBuf>>,
     /// Questions that were not answered in time. Each is waited for once, and not once for each seed and variant.
-    late: Mutex<BTreeMap<Question, String>>,
+    late: Mutex<BTreeMap<UserCall, String>>,
 }
 
 /// The call of a user's function, whatever the seed, with its deadline.
-type Question = (String, u64);
+type UserCall = (String, u64);
 
 impl References {
     /// Opens the references. `root` is the directory of gates.yaml, `host_compiler` builds the user's own references,
@@ -258,7 +258,7 @@ impl References {
     }
 
     fn keep(&self, path: &Path, outputs: &Outputs) -> std::result::Result<(), NoAnswer> {
-        write(path, outputs).map_err(NoAnswer::Environment)?;
+        write(path, outputs)?;
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
         good.insert(path.to_owned());
         Ok(())
@@ -363,7 +363,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Option<Outputs> {
     Some(outputs)
 }
 
-fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
+fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), NoAnswer> {
+    let broken = |error: &dyn std::error::Error| NoAnswer::Environment(error.to_string());
     let mut images = Vec::new();
     for (name, values) in outputs {
         let (kind, elem): (&[u8], _) = match values {
@@ -371,13 +372,14 @@ fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
             Values::F64(_) => (b"f64", ElemType::F64),
             Values::I64(_) => (b"i64", ElemType::I64),
         };
-        images.push((name, kind, elem::encode(elem, values)?));
+        let image = elem::encode(elem, values).map_err(|error| broken(&error))?;
+        images.push((name, kind, image));
     }
     let parts = images
         .iter()
         .flat_map(|(name, kind, image)| [name.as_bytes(), kind, image.as_slice()]);
     let parts = key_of(path).into_iter().chain(parts);
-    write_atomically(path, &sealed::seal(MAGIC, parts)).map_err(|error| error.to_string())
+    write_atomically(path, &sealed::seal(MAGIC, parts)).map_err(|error| broken(&error))
 }
 
 #[cfg(test)]

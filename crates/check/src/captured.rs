@@ -1,16 +1,33 @@
 //! Reads memory of a program that `gatekeeper capture` wrote.
 
 use super::{Outputs, elem};
-use capture::{Content, Contents, Hash};
+use capture::{BadHash, Content, Contents, Damage, Hash};
 use model::{CapturedContent, Case};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The reason for which captured memory cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CapturedError {
+    #[error(transparent)]
+    Hash(#[from] BadHash),
+    #[error(transparent)]
+    Damage(#[from] Damage),
+    #[error("{count} bytes from {from} are no part of {bytes} bytes")]
+    Part {
+        from: usize,
+        count: usize,
+        bytes: usize,
+    },
+    #[error("nothing was captured of `{0}`")]
+    Missing(String),
+}
 
 /// Reads captured memory.
 ///
 /// # Errors
 /// Fails if chunks are missing or damaged.
-pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
+pub fn read(content: &CapturedContent) -> Result<Vec<u8>, CapturedError> {
     let chunks = content
         .chunks
         .iter()
@@ -20,27 +37,27 @@ pub fn read(content: &CapturedContent) -> Result<Vec<u8>, String> {
         chunks: chunks.collect::<Result<_, _>>()?,
     };
     let contents = Contents::new(Path::new(&content.capture));
-    let bytes = contents.get(&stored).map_err(|damage| damage.to_string())?;
+    let bytes = contents.get(&stored)?;
     let Some(part) = content.part else {
         return Ok(bytes);
     };
     let from = usize::try_from(part.from).unwrap_or(usize::MAX);
     let count = usize::try_from(part.bytes).unwrap_or(usize::MAX);
-    let found = bytes.get(from..from.saturating_add(count));
-    let found = found.ok_or_else(|| {
-        format!(
-            "{count} bytes from {from} are no part of {} bytes",
-            bytes.len()
-        )
-    })?;
-    Ok(found.to_vec())
+    bytes
+        .get(from..from.saturating_add(count))
+        .map(<[u8]>::to_vec)
+        .ok_or(CapturedError::Part {
+            from,
+            count,
+            bytes: bytes.len(),
+        })
 }
 
 /// Returns the memory that a captured launch left in the tensors of a case whose reference is another one.
 ///
 /// # Errors
 /// Fails as `read` does.
-pub fn left(case: &Case) -> Result<Outputs, String> {
+pub fn left(case: &Case) -> Result<Outputs, CapturedError> {
     case.tensors
         .iter()
         .filter_map(|tensor| Some((tensor, tensor.left.as_ref()?)))
@@ -58,14 +75,14 @@ pub fn left(case: &Case) -> Result<Outputs, String> {
 pub fn outputs(
     case: &Case,
     outputs: &BTreeMap<String, CapturedContent>,
-) -> Result<Outputs, String> {
+) -> Result<Outputs, CapturedError> {
     case.tensors
         .iter()
         .filter(|tensor| tensor.role.is_result())
         .map(|tensor| {
-            let content = outputs.get(&tensor.name);
-            let content =
-                content.ok_or_else(|| format!("nothing was captured of `{}`", tensor.name))?;
+            let content = outputs
+                .get(&tensor.name)
+                .ok_or_else(|| CapturedError::Missing(tensor.name.clone()))?;
             let values = elem::decode(tensor.elem, &read(content)?);
             Ok((tensor.name.clone(), values))
         })

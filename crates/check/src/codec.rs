@@ -1,6 +1,8 @@
 //! Quantises floats to the codes, scales and zero points that a kernel reads.
 
-use super::{Values, elem};
+use super::Values;
+use super::elem;
+use super::error::CodecError;
 use model::{Codec, CodecScheme, ElemType};
 use rayon::prelude::*;
 
@@ -35,16 +37,16 @@ pub fn encode(
     elem: ElemType,
     dims: &[usize],
     values: &[f32],
-) -> Result<Coded, String> {
+) -> Result<Coded, CodecError> {
     if codec.block.len() != dims.len() || codec.block.contains(&0) {
-        return Err(format!(
-            "the codec's block {:?} does not fit dimensions {dims:?}",
-            codec.block
-        ));
+        return Err(CodecError::Block {
+            block: codec.block.clone(),
+            dims: dims.to_vec(),
+        });
     }
     let limits = code_range(&codec.scheme, elem)?;
-    if let Some(value) = values.iter().find(|value| !value.is_finite()) {
-        return Err(format!("{value} cannot be quantised"));
+    if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+        return Err(CodecError::NotFinite(value));
     }
     let scale_dims = codec.scale_dims(dims);
     let count = if values.is_empty() {
@@ -101,7 +103,7 @@ pub fn encode(
 }
 
 /// Returns the smallest and the largest code of an integer element type, or `None` for a float type.
-fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>, String> {
+fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>, CodecError> {
     let range = elem.range();
     match *scheme {
         CodecScheme::Symmetric {
@@ -111,7 +113,7 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
         } => {
             let sound = |value: f64| value > 0.0 && value.is_finite();
             if !sound(levels.0) || !sound(scale_divisor.0) {
-                return Err("a codec's levels and scale_divisor are finite and above 0".to_owned());
+                return Err(CodecError::Levels);
             }
             match range {
                 None => Ok(None),
@@ -120,17 +122,17 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
                 {
                     Ok(Some((low as f64, high as f64)))
                 }
-                Some(_) => Err(format!("{elem:?} cannot hold codes around {zero_point}")),
+                Some(_) => Err(CodecError::ZeroPoint { elem, zero_point }),
             }
         }
-        CodecScheme::Blocks(_) => Err("scales that are stored next to their codes".to_owned()),
+        CodecScheme::Blocks(_) => Err(CodecError::StoredScales),
         CodecScheme::Affine { low, high } => match range {
             Some((least, most))
                 if least <= low && low < high && high <= most && most <= i32::MAX.into() =>
             {
                 Ok(Some((low as f64, high as f64)))
             }
-            _ => Err(format!("{elem:?} cannot hold affine codes {low}..={high}")),
+            _ => Err(CodecError::Affine { elem, low, high }),
         },
     }
 }

@@ -9,21 +9,38 @@ use rayon::prelude::*;
 /// The number of elements that one task converts. The result does not depend on it.
 const CHUNK: usize = 1 << 14;
 
+/// The reason for which values cannot be elements of a type.
+#[derive(Debug, thiserror::Error)]
+pub enum ElemError {
+    #[error("{0:?} elements cannot hold f64")]
+    Doubles(ElemType),
+    #[error("{0:?} elements cannot hold floats")]
+    Floats(ElemType),
+    #[error("{0:?} elements are not integers")]
+    Integers(ElemType),
+    #[error("{value} is outside of {elem:?}'s {}..={}", .range.0, .range.1)]
+    Range {
+        value: i64,
+        elem: ElemType,
+        range: (i64, i64),
+    },
+}
+
 /// Encodes values, rounding to nearest even. The 8-bit floats saturate at their largest finite value, infinities
 /// included, as `__NV_SATFINITE` does (cuda_fp8.h). f16 and bf16 overflow to infinity.
 ///
 /// # Errors
 /// Returns the first integer that the element type cannot hold.
-pub fn encode(elem: ElemType, values: &Values) -> Result<Vec<u8>, String> {
+pub fn encode(elem: ElemType, values: &Values) -> Result<Vec<u8>, ElemError> {
     match values {
         Values::F32(values) => floats(elem, values),
         Values::F64(values) if elem == ElemType::F64 => Ok(pack(values, f64::to_le_bytes)),
-        Values::F64(_) => Err(format!("{elem:?} elements cannot hold f64")),
+        Values::F64(_) => Err(ElemError::Doubles(elem)),
         Values::I64(values) => integers(elem, values),
     }
 }
 
-fn floats(elem: ElemType, values: &[f32]) -> Result<Vec<u8>, String> {
+fn floats(elem: ElemType, values: &[f32]) -> Result<Vec<u8>, ElemError> {
     Ok(match elem {
         ElemType::F64 => pack(values, |value| f64::from(value).to_le_bytes()),
         ElemType::F32 => pack(values, f32::to_le_bytes),
@@ -37,16 +54,14 @@ fn floats(elem: ElemType, values: &[f32]) -> Result<Vec<u8>, String> {
         | ElemType::U16
         | ElemType::I32
         | ElemType::U32
-        | ElemType::I64 => return Err(format!("{elem:?} elements cannot hold floats")),
+        | ElemType::I64 => return Err(ElemError::Floats(elem)),
     })
 }
 
-fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, String> {
-    let Some((low, high)) = elem.range() else {
-        return Err(format!("{elem:?} elements are not integers"));
-    };
-    if let Some(value) = values.iter().find(|value| !(low..=high).contains(value)) {
-        return Err(format!("{value} is outside of {elem:?}'s {low}..={high}"));
+fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, ElemError> {
+    let range @ (low, high) = elem.range().ok_or(ElemError::Integers(elem))?;
+    if let Some(&value) = values.iter().find(|value| !(low..=high).contains(*value)) {
+        return Err(ElemError::Range { value, elem, range });
     }
     Ok(match elem {
         ElemType::I64 => pack(values, i64::to_le_bytes),

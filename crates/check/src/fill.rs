@@ -1,12 +1,12 @@
 //! Draws the elements of an input from its distribution.
 
-use super::Values;
+use super::error::FillError;
 use super::generator::Stream;
-use super::special;
+use super::{Values, special};
 use model::{Fill, Tensor};
 
 /// Draws values before any rounding: floats if the tensor holds floats or has a codec, and else integers.
-pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
+pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, FillError> {
     let mut values = draw_plain(tensor, stream)?;
     if let Some(shares) = tensor.fill.as_ref().and_then(Fill::special) {
         special::put(&mut values, shares, tensor, &stream.part("special"))?;
@@ -14,15 +14,15 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
     Ok(values)
 }
 
-fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
+fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, FillError> {
     let floats = tensor.elem.is_float() || tensor.codec.is_some();
     let len = tensor.value_dims().iter().product();
-    let fill = tensor.fill.as_ref().ok_or("an input needs a fill")?;
+    let fill = tensor.fill.as_ref().ok_or(FillError::Missing)?;
     let continuous = |values: Vec<f32>| {
         if floats {
             Ok(Values::F32(values))
         } else {
-            Err("a tensor of integers needs an integer fill or a codec".to_owned())
+            Err(FillError::Continuous)
         }
     };
     let whole = |values: Vec<i64>| {
@@ -42,19 +42,17 @@ fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             .map(Values::I64)
     };
     match fill {
-        Fill::Normal { mean, std, .. } => {
+        &Fill::Normal { mean, std, .. } => {
             let sound = mean.0.is_finite() && std.0.is_finite() && std.0 >= 0.0;
             if !sound {
-                return Err(format!(
-                    "a normal distribution cannot have mean {mean} and standard deviation {std}"
-                ));
+                return Err(FillError::Normal { mean, std });
             }
             continuous(stream.normal(mean.0, std.0, len))
         }
-        Fill::Uniform { low, high, .. } => {
+        &Fill::Uniform { low, high, .. } => {
             let some = f64::from((high.0 as f32).next_down()) >= low.0;
             if !(low.0 < high.0 && (high.0 - low.0).is_finite() && some) {
-                return Err(format!("there is no f32 between {low} and {high}"));
+                return Err(FillError::Uniform { low, high });
             }
             continuous(stream.uniform(low.0, high.0, len))
         }
@@ -62,41 +60,45 @@ fn draw_plain(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
         Fill::Values { values } if values.len() == len => {
             given(&mut values.iter().map(|value| value.0))
         }
-        Fill::Values { values } => Err(format!("{} values for {len} elements", values.len())),
-        Fill::Integers { low, high, .. } if low <= high => {
-            Ok(whole(stream.integers(*low, *high, len)))
+        Fill::Values { values } => Err(FillError::Values {
+            values: values.len(),
+            elements: len,
+        }),
+        &Fill::Integers { low, high, .. } if low <= high => {
+            Ok(whole(stream.integers(low, high, len)))
         }
-        Fill::Integers { low, high, .. } => Err(format!("there is no integer in {low}..={high}")),
+        &Fill::Integers { low, high, .. } => Err(FillError::Integers { low, high }),
         Fill::Iota => Ok(whole((0..len as i64).collect())),
         Fill::Permutation => Ok(whole(stream.distinct(len as u64, len))),
-        Fill::BlockTable { pool } => match u64::try_from(*pool) {
+        &Fill::BlockTable { pool } => match u64::try_from(pool) {
             Ok(pool) if pool >= len as u64 => Ok(whole(stream.distinct(pool, len))),
-            _ => Err(format!("a pool of {pool} has no {len} distinct blocks")),
+            _ => Err(FillError::Pool { pool, blocks: len }),
         },
-        Fill::Struct { .. } => Err("each field of a struct is drawn by itself".to_owned()),
-        Fill::Captured { .. } => Err("captured memory is read, and not drawn".to_owned()),
-        Fill::Offsets { total, min } => {
-            let parts = len
-                .checked_sub(1)
-                .ok_or("offsets need at least one element")?;
-            let least = min.checked_mul(parts as i64);
-            if *min < 0 || least.is_none_or(|least| least > *total) || (parts == 0 && *total != 0) {
-                return Err(format!(
-                    "{parts} sequences of at least {min} do not fit into {total}"
-                ));
+        Fill::Struct { .. } => Err(FillError::Struct),
+        Fill::Captured { .. } => Err(FillError::Captured),
+        &Fill::Offsets { total, min } => {
+            let sequences = len.checked_sub(1).ok_or(FillError::NoOffsets)?;
+            let least = min.checked_mul(sequences as i64);
+            if min < 0 || least.is_none_or(|least| least > total) || (sequences == 0 && total != 0)
+            {
+                return Err(FillError::Offsets {
+                    sequences,
+                    min,
+                    total,
+                });
             }
-            Ok(whole(stream.offsets(*total, *min, parts)))
+            Ok(whole(stream.offsets(total, min, sequences)))
         }
     }
 }
 
-fn integral(value: f64) -> Result<i64, String> {
+fn integral(value: f64) -> Result<i64, FillError> {
     // This is 2^63: every integral f64 below it converts exactly.
     const BOUND: f64 = -(i64::MIN as f64);
     if value.fract() == 0.0 && value.abs() < BOUND {
         Ok(value as i64)
     } else {
-        Err(format!("{value} is not an integer"))
+        Err(FillError::NotIntegral(value))
     }
 }
 

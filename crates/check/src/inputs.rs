@@ -1,11 +1,12 @@
 //! Makes the inputs of a case: drawn, quantised, and laid out as the device reads them.
 
+use super::error::InputError;
 use super::generator::{GENERATOR, Stream};
 use super::layout::Layout;
 use super::{Values, captured, codec, elem, fill, packed, poison};
 use model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
+use system::error::Error;
 
 /// Selects the values that a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,17 @@ pub struct TensorData {
 }
 
 impl TensorData {
+    /// Returns data without a codec. `bytes` are contiguous.
+    fn plain(seen: Values, bytes: Vec<u8>) -> Self {
+        Self {
+            original: None,
+            seen,
+            bytes,
+            scales: None,
+            zero_points: None,
+        }
+    }
+
     pub fn values(&self, view: View) -> &Values {
         match (view, &self.original) {
             (View::Original, Some(original)) => original,
@@ -51,7 +63,7 @@ pub struct Inputs {
 ///
 /// # Errors
 /// Fails with a usage error if a fill or codec does not suit its tensor.
-pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
+pub fn generate(case: &Case, seed: u64) -> Result<Inputs, Error> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
         if let Some(data) = draw(case, tensor, seed)? {
@@ -65,16 +77,21 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
 ///
 /// # Errors
 /// Fails as `generate` does.
-pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>> {
+pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>, Error> {
     let made = match tensor.role {
         Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
-            Err("only an input can have a codec".to_owned())
+            Err(InputError::OutputCodec)
         }
         Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
-        Role::Out | Role::Scratch => Layout::new(tensor).validate().map(|()| None),
+        Role::Out | Role::Scratch => Layout::new(tensor)
+            .validate()
+            .map(|()| None)
+            .map_err(InputError::from),
         Role::In | Role::Inout | Role::Reference => make(tensor, seed).map(Some),
     };
-    made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
+    made.map_err(|why| {
+        Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)).caused_by(why)
+    })
 }
 
 /// Digests everything that is uploaded: equal digests mean equal inputs.
@@ -104,65 +121,53 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
     hasher.finalize()
 }
 
-fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
+fn make(tensor: &Tensor, seed: u64) -> Result<TensorData, InputError> {
     let layout = Layout::new(tensor);
     layout.validate()?;
     if let Some(Fill::Captured { content }) = &tensor.fill {
         let bytes = captured::read(content)?;
         let wanted = tensor.span() * tensor.elem.size();
         if bytes.len() != wanted {
-            return Err(format!("{} bytes were captured of {wanted}", bytes.len()));
+            return Err(InputError::CapturedBytes {
+                captured: bytes.len(),
+                wanted,
+            });
         }
-        return Ok(TensorData {
-            original: None,
-            seen: elem::decode(tensor.elem, &bytes),
-            bytes,
-            scales: None,
-            zero_points: None,
-        });
+        return Ok(TensorData::plain(elem::decode(tensor.elem, &bytes), bytes));
     }
     let drawn = match &tensor.fill {
         Some(Fill::Struct { fields }) => packed::draw(tensor, fields, seed)?,
         _ => fill::draw(tensor, &Stream::new(seed, &tensor.name))?,
     };
-    let (data, bytes) = match (&tensor.codec, drawn) {
+    let data = match (&tensor.codec, drawn) {
         (Some(codec), Values::F32(values)) => coded(tensor, codec, values)?,
         (_, drawn) => plain(tensor, drawn)?,
     };
     Ok(TensorData {
-        bytes: layout.scatter(tensor, bytes, &poison::poison(tensor.elem, 1)),
+        bytes: layout.scatter(tensor, data.bytes, &poison::poison(tensor.elem, 1)),
         ..data
     })
 }
 
-fn coded(
-    tensor: &Tensor,
-    codec: &Codec,
-    values: Vec<f32>,
-) -> std::result::Result<(TensorData, Vec<u8>), String> {
+fn coded(tensor: &Tensor, codec: &Codec, values: Vec<f32>) -> Result<TensorData, InputError> {
     if let CodecScheme::Blocks(blocks) = &codec.scheme {
         let (seen, bytes) = packed::encode(blocks, tensor, &values)?;
-        let data = TensorData {
+        return Ok(TensorData {
             original: Some(Values::F32(values)),
-            seen: Values::F32(seen),
-            bytes: Vec::new(),
-            scales: None,
-            zero_points: None,
-        };
-        return Ok((data, bytes));
+            ..TensorData::plain(Values::F32(seen), bytes)
+        });
     }
     let coded = codec::encode(codec, tensor.elem, &tensor.dims, &values)?;
-    let data = TensorData {
+    Ok(TensorData {
         original: Some(Values::F32(values)),
         seen: Values::F32(coded.seen),
-        bytes: Vec::new(),
+        bytes: coded.bytes,
         scales: Some(coded.scales),
         zero_points: coded.zero_points,
-    };
-    Ok((data, coded.bytes))
+    })
 }
 
-fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec<u8>), String> {
+fn plain(tensor: &Tensor, drawn: Values) -> Result<TensorData, InputError> {
     let bytes = elem::encode(tensor.elem, &drawn)?;
     let seen = elem::decode(tensor.elem, &bytes);
     if let (Values::F32(drawn), Values::F32(seen)) = (&drawn, &seen) {
@@ -170,18 +175,12 @@ fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec
             .iter()
             .zip(seen)
             .find(|(drawn, seen)| drawn.is_finite() && !seen.is_finite());
-        if let Some((drawn, _)) = lost {
-            return Err(format!("{:?} elements cannot hold {drawn:e}", tensor.elem));
+        if let Some((&value, _)) = lost {
+            let elem = tensor.elem;
+            return Err(InputError::Overflow { elem, value });
         }
     }
-    let data = TensorData {
-        original: None,
-        seen,
-        bytes: Vec::new(),
-        scales: None,
-        zero_points: None,
-    };
-    Ok((data, bytes))
+    Ok(TensorData::plain(seen, bytes))
 }
 
 #[cfg(test)]
@@ -191,7 +190,7 @@ mod tests {
     use model::ElemType;
     use proptest::prelude::*;
 
-    fn one(tensor: Tensor, seed: u64) -> Result<TensorData> {
+    fn one(tensor: Tensor, seed: u64) -> Result<TensorData, Error> {
         let name = tensor.name.clone();
         let inputs = generate(&case(vec![tensor]), seed)?;
         Ok(inputs.tensors[&name].clone())

@@ -13,6 +13,18 @@ pub struct WrongBytes {
     pub got: usize,
 }
 
+/// The reason for which strides cannot be those of a tensor.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StridesError {
+    #[error("{strides} strides for {dims} dimensions")]
+    Count { strides: usize, dims: usize },
+    #[error("strides {strides:?} over dimensions {dims:?} put several elements in one place")]
+    Overlap {
+        strides: Vec<usize>,
+        dims: Vec<usize>,
+    },
+}
+
 /// Reads a device buffer and resolves its strides. It undoes no codec, because outputs have none.
 ///
 /// # Errors
@@ -40,16 +52,15 @@ impl<'a> Layout<'a> {
     ///
     /// The check is sufficient, and necessary for the strides that tensor libraries make by slicing and permuting:
     /// ordered by stride, each dimension steps over everything that the smaller ones span.
-    pub fn validate(self) -> Result<(), String> {
+    pub fn validate(self) -> Result<(), StridesError> {
         let Some(strides) = self.strides else {
             return Ok(());
         };
         if strides.len() != self.dims.len() {
-            return Err(format!(
-                "{} strides for {} dimensions",
-                strides.len(),
-                self.dims.len()
-            ));
+            return Err(StridesError::Count {
+                strides: strides.len(),
+                dims: self.dims.len(),
+            });
         }
         let mut axes: Vec<(usize, usize)> = strides
             .iter()
@@ -61,10 +72,10 @@ impl<'a> Layout<'a> {
         let mut span = 1;
         for (stride, dim) in axes {
             if stride < span {
-                return Err(format!(
-                    "strides {strides:?} over dimensions {:?} put several elements in one place",
-                    self.dims
-                ));
+                return Err(StridesError::Overlap {
+                    strides: strides.to_vec(),
+                    dims: self.dims.to_vec(),
+                });
             }
             span += (dim - 1) * stride;
         }

@@ -13,6 +13,7 @@ mod codec;
 pub mod compare;
 pub mod compared;
 mod elem;
+mod error;
 mod fill;
 mod generator;
 pub mod images;

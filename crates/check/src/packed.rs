@@ -1,5 +1,6 @@
 //! Makes tensors of structs: bytes, into which each field is put at its place.
 
+use super::error::{CodecError, FieldError, FillError, InputError};
 use super::generator::Stream;
 use super::{Values, elem, fill, poison};
 use model::{Blocks, ElemType, Field, FilledField, Nibbles, Role, Tensor};
@@ -9,7 +10,7 @@ use rayon::prelude::*;
 ///
 /// # Errors
 /// Fails if a fill does not suit its field.
-pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values, String> {
+pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values, InputError> {
     let (structs, each) = extent(tensor);
     let mut bytes = poison::poison(tensor.elem, 1).repeat(structs * each);
     for FilledField { name, field, fill } in fields {
@@ -22,9 +23,12 @@ pub fn draw(tensor: &Tensor, fields: &[FilledField], seed: u64) -> Result<Values
                 vec![structs, field.count],
             )
         };
-        let drawn = fill::draw(&column, &Stream::new(seed, &column.name));
-        let encoded = drawn.and_then(|drawn| elem::encode(field.elem, &drawn));
-        let encoded = encoded.map_err(|why| format!("field `{name}`: {why}"))?;
+        let encoded = fill::draw(&column, &Stream::new(seed, &column.name))
+            .and_then(|drawn| Ok(elem::encode(field.elem, &drawn)?))
+            .map_err(|source: FillError| InputError::Field {
+                name: name.clone(),
+                source,
+            })?;
         put(&mut bytes, each, field, &encoded)?;
     }
     Ok(elem::decode(tensor.elem, &bytes))
@@ -39,21 +43,21 @@ pub fn encode(
     blocks: &Blocks,
     tensor: &Tensor,
     values: &[f32],
-) -> Result<(Vec<f32>, Vec<u8>), String> {
+) -> Result<(Vec<f32>, Vec<u8>), CodecError> {
     let (structs, each) = extent(tensor);
     let width = blocks.values_each();
     let is_whole = width > 0 && values.len() == structs * width;
     let (low, high) = match (blocks.codes.elem.range(), blocks.nibbles) {
         (Some(_), Some(_)) if blocks.codes.elem == ElemType::U8 => (0, 15),
         (Some(range), None) => range,
-        _ => return Err("codes are integers, and two of them share a u8".to_owned()),
+        _ => return Err(CodecError::Codes),
     };
     let levels = blocks.levels.0;
     if !(is_whole && levels > 0.0 && levels.is_finite()) {
-        return Err("the codec does not fit the tensor".to_owned());
+        return Err(CodecError::Misfit);
     }
-    if let Some(value) = values.iter().find(|value| !value.is_finite()) {
-        return Err(format!("{value} cannot be quantised"));
+    if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+        return Err(CodecError::NotFinite(value));
     }
     let scales: Vec<f32> = values
         .par_chunks(width)
@@ -68,11 +72,11 @@ pub fn encode(
     // These are the scales that the kernel reads.
     let scales = elem::decode(blocks.scale.elem, &encoded);
     let scales = scales.floats();
-    if let Some(scale) = scales.iter().find(|scale| !scale.is_finite()) {
-        return Err(format!(
-            "{:?} cannot hold a scale: it is {scale}",
-            blocks.scale.elem
-        ));
+    if let Some(&scale) = scales.iter().find(|scale| !scale.is_finite()) {
+        return Err(CodecError::Scale {
+            elem: blocks.scale.elem,
+            scale,
+        });
     }
     let zero = blocks.zero_point as f64;
     let (low, high) = (
@@ -143,17 +147,17 @@ fn extent(tensor: &Tensor) -> (usize, usize) {
 }
 
 /// Puts a field into all structs. `contiguous` has its values.
-fn put(bytes: &mut [u8], each: usize, field: &Field, contiguous: &[u8]) -> Result<(), String> {
+fn put(bytes: &mut [u8], each: usize, field: &Field, contiguous: &[u8]) -> Result<(), FieldError> {
     let size = field.elem.size() * field.count;
     if size == 0 || each == 0 {
-        return Err("a field without elements".to_owned());
+        return Err(FieldError::Empty);
     }
     for (one, value) in bytes
         .chunks_exact_mut(each)
         .zip(contiguous.chunks_exact(size))
     {
         one.get_mut(field.offset..field.end())
-            .ok_or("a field beyond the end of its struct")?
+            .ok_or(FieldError::Beyond)?
             .copy_from_slice(value);
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! all other elements are what they would be without them.
 
 use super::Values;
+use super::error::FillError;
 use super::generator::Stream;
 use model::{ElemType, Num, Special, SpecialShares, Tensor};
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ pub fn put(
     shares: &SpecialShares,
     tensor: &Tensor,
     stream: &Stream,
-) -> Result<(), String> {
+) -> Result<(), FillError> {
     let share = |kind| shares.get(&kind).copied().unwrap_or(Num(0.0));
     let elements = values.len();
     let width = tensor.value_dims().last().copied().unwrap_or(1).max(1);
@@ -23,7 +24,10 @@ pub fn put(
         .map(|kind| Special::count(share(kind), elements));
     let all = inf + nan + denormal + ties;
     if all > elements {
-        return Err(format!("{all} special values for {elements} elements"));
+        return Err(FillError::Special {
+            special: all,
+            elements,
+        });
     }
     let places: Vec<usize> = positions(stream, elements, all);
     let (of_floats, tied) = places.split_at(all - ties);
@@ -40,7 +44,7 @@ pub fn put(
             };
         }
     } else if !of_floats.is_empty() {
-        return Err("integers have no infinities, NaN and denormal numbers".to_owned());
+        return Err(FillError::SpecialIntegers);
     }
     let changed: HashSet<usize> = places.iter().copied().collect();
     let sources = stream.integers(0, i64::MAX, ties);
@@ -91,14 +95,14 @@ fn repeat(values: &mut Values, from: usize, to: usize, count: usize) {
 }
 
 /// Returns one of the denormal numbers of a type, which are the multiples of the smallest one.
-fn denormal_number(elem: ElemType, drawn: i64) -> Result<f32, String> {
+fn denormal_number(elem: ElemType, drawn: i64) -> Result<f32, FillError> {
     let (smallest, count) = match elem {
         ElemType::F32 => (f32::from_bits(1), 0x7f_ffff),
         ElemType::Bf16 => (f32::from_bits(1 << 16), 0x7f),
         ElemType::F16 => (2f32.powi(-24), 0x3ff),
         ElemType::E4m3 => (2f32.powi(-9), 7),
         ElemType::E5m2 => (2f32.powi(-16), 3),
-        _ => return Err(format!("{elem:?} inputs have no denormal numbers")),
+        _ => return Err(FillError::Denormal(elem)),
     };
     Ok(smallest * (1 + drawn % count) as f32)
 }
@@ -109,8 +113,9 @@ mod tests {
     use crate::inputs::generate;
     use crate::testing::{case, filled};
     use model::Fill;
+    use system::error::Result;
 
-    fn draw(elem: ElemType, dims: &[usize], special: &[(Special, f64)]) -> Result<Values, String> {
+    fn draw(elem: ElemType, dims: &[usize], special: &[(Special, f64)]) -> Result<Values> {
         let special = special.iter().map(|&(kind, share)| (kind, Num(share)));
         let special = special.collect();
         let fill = if elem.is_float() {
@@ -121,7 +126,7 @@ mod tests {
             Fill::Integers { low, high, special }
         };
         let case = case(vec![filled("x", elem, dims, fill)]);
-        let drawn = generate(&case, 7).map_err(|error| error.to_string())?;
+        let drawn = generate(&case, 7)?;
         let again = generate(&case, 7).unwrap();
         assert_eq!(again.tensors["x"].bytes, drawn.tensors["x"].bytes);
         Ok(drawn.tensors["x"].seen.clone())

@@ -9,7 +9,7 @@ use super::scope::Scope;
 use super::select::parse_filter;
 use super::source::Source;
 use super::written::Key;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{
     ACCEPTED, Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding,
     Limit, Rule, Subject, with_single_blanks,
@@ -58,7 +58,7 @@ enum Written<'a> {
 }
 
 impl Spanned<AcceptedEntry> {
-    fn written(&self) -> std::result::Result<Written<'_>, Problem> {
+    fn written(&self) -> std::result::Result<Written<'_>, Mistake> {
         let missing = |key: &str| Err(self.problem(format!("the key `{key}` is missing")));
         match (&self.metric, &self.limit, &self.finding) {
             (Some(metric), Some(limit), None) => Ok(Written::Limit { metric, limit }),
@@ -155,13 +155,13 @@ pub(super) fn parse(
 fn resolve_acceptance(
     entry: &Spanned<AcceptedEntry>,
     loaded: &Loaded,
-) -> std::result::Result<Acceptance, Problem> {
+) -> std::result::Result<Acceptance, Mistake> {
     check_not_empty(&entry.reason, "reason")?;
     check_not_empty(&entry.by, "by")?;
     let filter = parse_filter(&entry.case).map_err(|bad| {
         bad.help
             .into_iter()
-            .fold(entry.case.problem(bad.message), Problem::help)
+            .fold(entry.case.problem(bad.message), Mistake::help)
     })?;
     let allows = match entry.written()? {
         Written::Limit { metric, limit } => Allowance::Limit(resolve_rule(metric, limit)?),
@@ -197,7 +197,7 @@ fn resolve_acceptance(
     })
 }
 
-fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(), Problem> {
+fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(), Mistake> {
     if spot.trim().is_empty() {
         Err(spot.problem(format!("`{key}` is empty")))
     } else {
@@ -205,7 +205,7 @@ fn check_not_empty(spot: &Spanned<String>, key: &str) -> std::result::Result<(),
     }
 }
 
-fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Problem> {
+fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Mistake> {
     check_not_empty(&entry.file, "file")?;
     check_not_empty(&entry.line, "line")?;
     Ok(KnownFinding {
@@ -244,7 +244,7 @@ fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
 fn resolve_rule(
     written: &Spanned<String>,
     limit: &Spanned<String>,
-) -> std::result::Result<Rule, Problem> {
+) -> std::result::Result<Rule, Mistake> {
     let metric = match Key::parse(written)? {
         Key::Metric(metric) => metric,
         Key::Counters => {
@@ -284,7 +284,7 @@ fn resolve_rule(
 }
 
 /// Returns the date if the day exists. Its form sorts as text.
-fn check_date(spot: &Spanned<String>) -> std::result::Result<String, Problem> {
+fn check_date(spot: &Spanned<String>) -> std::result::Result<String, Mistake> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
         Ok(_) => Ok(day.to_owned()),

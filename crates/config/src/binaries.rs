@@ -6,7 +6,7 @@ use super::limit::read_plain_limit;
 use super::names::check_file_name;
 use super::raw::{CompiledFileGates, KERNELS, OF_KERNELS, RawBinary};
 use super::written::{Key, WrittenGate, merge_limits, read_texts};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use globset::Glob;
 use model::{Arch, Limit, Metric, Rule};
 use std::path::{Component, Path};
@@ -82,7 +82,7 @@ pub fn resolve_binary(
     name: &Spanned<String>,
     raw: &Spanned<RawBinary>,
     file: &str,
-) -> Result<BinaryGates, Problem> {
+) -> Result<BinaryGates, Mistake> {
     check_file_name(name, "binary")?;
     check_path(&raw.file)?;
     let architectures = resolve_architectures(&raw.architectures)?;
@@ -114,7 +114,7 @@ pub fn resolve_binary(
 }
 
 /// Checks the path of a file. A glob must stand for one file in one directory, so that nothing has to be searched.
-fn check_path(file: &Spanned<String>) -> Result<(), Problem> {
+fn check_path(file: &Spanned<String>) -> Result<(), Mistake> {
     let path = Path::new(file.as_str());
     let is_glob = |text: &str| text.contains(['*', '?', '[', '{']);
     let mut parts = path.components().rev();
@@ -145,7 +145,7 @@ impl BinariesReader<'_> {
         &self,
         entry: &Spanned<CompiledFileGates>,
         declared: String,
-    ) -> Result<KernelLimits, Problem> {
+    ) -> Result<KernelLimits, Mistake> {
         let (globs, limits): (Vec<_>, Vec<_>) = entry
             .value
             .0
@@ -189,7 +189,7 @@ impl BinariesReader<'_> {
         })
     }
 
-    fn read_all(&self, written: Vec<WrittenGate<'_>>) -> Result<Vec<FileLimit>, Problem> {
+    fn read_all(&self, written: Vec<WrittenGate<'_>>) -> Result<Vec<FileLimit>, Mistake> {
         let mut limits = Vec::new();
         for written in written {
             let Key::Metric(metric) = written.key else {
@@ -213,7 +213,7 @@ impl BinariesReader<'_> {
 }
 
 /// Reads a bound, or a limit on the change from the baseline.
-fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
+fn read_file_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Mistake> {
     match read_plain_limit(text, metric, |context| context.compiled = true)? {
         None => Err(text
             .problem("a limit on a compiled file must be a number or a relative limit")

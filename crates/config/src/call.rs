@@ -4,7 +4,7 @@ use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
 use super::tensor_map;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{
     Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
     Tensor,
@@ -18,7 +18,7 @@ const MAX_THREADS: i64 = 1024;
 /// The largest cluster. 8 is portable, and 16 is the most that any device allows.
 const MAX_CLUSTER: i64 = 16;
 
-pub fn resolve_launch(raw: &Spanned<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
+pub fn resolve_launch(raw: &Spanned<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Mistake> {
     let grid = resolve_extents(&raw.grid, "grid", MAX_GRID, scope)?;
     let block = resolve_extents(&raw.block, "block", MAX_BLOCK, scope)?;
     let threads: i64 = block.iter().map(|&extent| i64::from(extent)).product();
@@ -66,7 +66,7 @@ fn resolve_extents(
     what: &str,
     most: [i64; 3],
     scope: &Scope<'_>,
-) -> Result<[u32; 3], Problem> {
+) -> Result<[u32; 3], Mistake> {
     if !(1..=3).contains(&raw.len()) {
         if let Some(cut) = raw
             .iter()
@@ -93,7 +93,7 @@ fn resolve_extents(
 fn resolve_dynamic_shared(
     formula: Option<&Spanned<Formula>>,
     scope: &Scope<'_>,
-) -> Result<u32, Problem> {
+) -> Result<u32, Mistake> {
     match formula {
         None => Ok(0),
         Some(formula) => scope
@@ -109,7 +109,7 @@ pub fn resolve_launcher(
     args: &[Arg],
     arg_spots: &[Spanned<RawArg>],
     scopes: &[Scope<'_>],
-) -> Result<Callable, Problem> {
+) -> Result<Callable, Mistake> {
     let signature = args
         .iter()
         .zip(arg_spots)
@@ -160,7 +160,7 @@ pub fn resolve_launcher(
                 dynamic_shared: most,
             })
         })
-        .collect::<Result<_, Problem>>()?;
+        .collect::<Result<_, Mistake>>()?;
     Ok(Callable::Launcher {
         function: check_c_name(&raw.function)?,
         signature,
@@ -169,7 +169,7 @@ pub fn resolve_launcher(
 }
 
 /// Checks the name of an entry. `of` says for the message what has this name.
-pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Problem> {
+pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Mistake> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
         return Err(name
@@ -180,7 +180,7 @@ pub fn check_entry_name(name: &Spanned<String>, of: &str) -> Result<String, Prob
 }
 
 /// Reads the name of an entry at one shape: `k<{D / 2}>` has the value of an expression between braces.
-pub fn resolve_entry_name(name: &Spanned<String>, scope: &Scope<'_>) -> Result<String, Problem> {
+pub fn resolve_entry_name(name: &Spanned<String>, scope: &Scope<'_>) -> Result<String, Mistake> {
     let (mut text, mut rest) = (String::new(), name.as_str());
     while let Some((before, behind)) = rest.split_once('{') {
         let Some((formula, after)) = behind.split_once('}') else {
@@ -193,7 +193,7 @@ pub fn resolve_entry_name(name: &Spanned<String>, scope: &Scope<'_>) -> Result<S
     check_entry_name(&name.with(text + rest), "a kernel")
 }
 
-pub fn check_c_name(name: &Spanned<String>) -> Result<String, Problem> {
+pub fn check_c_name(name: &Spanned<String>) -> Result<String, Mistake> {
     if model::expr::is_identifier(name) {
         return Ok(name.value.clone());
     }
@@ -213,7 +213,7 @@ pub fn resolve_args(
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
-) -> Result<Vec<Arg>, Problem> {
+) -> Result<Vec<Arg>, Mistake> {
     raw.iter()
         .map(|spot| resolve_arg(spot, tensors, callee, scope))
         .collect()
@@ -224,7 +224,7 @@ fn resolve_arg(
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
-) -> Result<Arg, Problem> {
+) -> Result<Arg, Mistake> {
     use RawArg as R;
     let refuse = |what: &str| Err(spot.problem(what));
     let integer = |formula, elem: ScalarType| {
@@ -353,7 +353,7 @@ const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 pub fn find_tensor<'a>(
     name: &Spanned<String>,
     tensors: &'a [Tensor],
-) -> Result<&'a Tensor, Problem> {
+) -> Result<&'a Tensor, Mistake> {
     tensors
         .iter()
         .find(|tensor| tensor.name == name.value)

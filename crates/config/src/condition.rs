@@ -5,11 +5,11 @@
 use super::context::Context;
 use super::names::suggest_metric;
 use super::scope;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::expr::{Expression, Name, ValueKind};
 use model::{Expr, Facet, Metric};
 
-pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<Expr, Problem> {
+pub fn read_condition(spot: &Spanned<String>, context: &Context<'_>) -> Result<Expr, Mistake> {
     let expression = scope::parse_expression(spot, spot)?;
     if expression.kind() == ValueKind::Number {
         return Err(spot

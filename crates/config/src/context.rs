@@ -3,7 +3,7 @@
 use super::names::suggest_metric;
 use super::scope::Scope;
 use super::variant::KernelVariant;
-use super::yaml::{Problem, Spanned, Suggestion, suggest};
+use super::yaml::{Mistake, Spanned, Suggestion, suggest};
 use model::expr::{Expression, Name};
 use model::{Facet, Metric, Num, Rival, Tier};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl<'a> Context<'a> {
 
 impl Context<'_> {
     /// Refuses a metric for which there will never be evidence.
-    pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Problem> {
+    pub fn check_measured(&self, spot: &Spanned<String>, metric: Metric) -> Result<(), Mistake> {
         if self.unit && metric.facet() != Facet::Resources {
             return Err(spot
                 .problem(format!("a limit on resources cannot depend on {metric}"))
@@ -99,7 +99,7 @@ impl Context<'_> {
         &self,
         spot: &Spanned<String>,
         expression: &Expression,
-    ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Problem> {
+    ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Mistake> {
         let mut references = Vec::new();
         let mut constants = BTreeMap::new();
         for name in expression.names() {
@@ -142,7 +142,7 @@ impl Context<'_> {
         Ok((references, constants))
     }
 
-    fn check_sibling(&self, spot: &Spanned<String>, variant: &str) -> Result<(), Problem> {
+    fn check_sibling(&self, spot: &Spanned<String>, variant: &str) -> Result<(), Mistake> {
         let Some(sibling) = self
             .siblings
             .iter()
@@ -164,7 +164,7 @@ impl Context<'_> {
         spot: &Spanned<String>,
         rival: &str,
         backend: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Mistake> {
         let Some(known) = self.rivals.iter().find(|known| known.name == rival) else {
             let problem = spot.problem(format!("unknown rival `{rival}`"));
             return Err(match self.rivals {
@@ -189,7 +189,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn explain_unknown(&self, spot: &Spanned<String>, name: &Name) -> Problem {
+    fn explain_unknown(&self, spot: &Spanned<String>, name: &Name) -> Mistake {
         let text = name.to_string();
         if self.unit && self.dims.contains(&text.as_str()) {
             return spot.problem(format!(
@@ -205,7 +205,7 @@ impl Context<'_> {
     }
 }
 
-fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Problem> {
+fn read_metric(spot: &Spanned<String>, text: &str) -> Result<Metric, Mistake> {
     Metric::from_name(text).ok_or_else(|| {
         spot.problem(format!("unknown metric `{text}`"))
             .help(suggest_metric(text, &[]))

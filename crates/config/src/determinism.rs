@@ -1,9 +1,9 @@
 //! Resolves `nondeterministic`, which says whether launches on the same inputs may differ, and why.
 
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::Determinism;
 
-pub fn resolve_determinism(reason: Option<&Spanned<String>>) -> Result<Determinism, Problem> {
+pub fn resolve_determinism(reason: Option<&Spanned<String>>) -> Result<Determinism, Mistake> {
     let Some(reason) = reason else {
         return Ok(Determinism::BitExact);
     };

@@ -3,7 +3,7 @@
 use super::condition::timed_variants;
 use super::gates::expression;
 use super::variant::KernelVariant;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Mistake, Spanned, suggest};
 use model::{Expected, Facet, Gate, GateName, Limit, Rule};
 
 /// Returns true if a gate applies to a variant that must fail. Nobody measures the speed of a wrong kernel, and it has
@@ -35,7 +35,7 @@ pub fn resolve(
     names: &Spanned<Vec<Spanned<String>>>,
     gates: &[Gate],
     file: &str,
-) -> Result<Expected, Problem> {
+) -> Result<Expected, Mistake> {
     if names.is_empty() {
         return Err(names
             .problem("no gate: nothing would have to fail")

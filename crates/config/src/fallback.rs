@@ -1,7 +1,7 @@
 //! Resolves `fallback`, which names another variant that can replace this one because it computes the same.
 
 use super::variant::KernelVariant;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{Case, Fallback, Reference, Tensor};
 
 /// Resolves the fallbacks of all variants. `cases` are the cases of all variants.
@@ -9,7 +9,7 @@ pub fn resolve(
     kernels: &[KernelVariant<'_>],
     cases: &[Case],
     file: &str,
-) -> Result<Vec<Fallback>, Problem> {
+) -> Result<Vec<Fallback>, Mistake> {
     let mut fallbacks = Vec::new();
     for kernel in kernels {
         let Some(name) = kernel.fallback else {
@@ -31,7 +31,7 @@ fn check(
     name: &Spanned<String>,
     kernels: &[KernelVariant<'_>],
     cases: &[Case],
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let variant = kernel.variant;
     let problem = |message: String| Err(name.problem(message));
     let Some(other) = kernels.iter().find(|kernel| kernel.variant == name.value) else {

@@ -2,7 +2,7 @@
 
 use super::raw::{Formula, RawFill, RawSpecial};
 use super::scope::Scope;
-use super::yaml::{Position, Problem, Spanned};
+use super::yaml::{Mistake, Position, Spanned};
 use model::{ElemType, Fill, Num, Special, SpecialShares};
 
 /// The values of a fill, as they are drawn.
@@ -38,7 +38,7 @@ pub fn resolve_fill_of_input(
     fill: Option<&Spanned<RawFill>>,
     drawn: Drawn,
     scope: &Scope<'_>,
-) -> Result<Fill, Problem> {
+) -> Result<Fill, Mistake> {
     match fill {
         Some(fill) => resolve_fill(fill, drawn, scope),
         None if drawn.floats => Ok(Fill::Normal {
@@ -46,7 +46,7 @@ pub fn resolve_fill_of_input(
             std: Num(1.0),
             special: SpecialShares::new(),
         }),
-        None => Err(Problem::new(
+        None => Err(Mistake::new(
             at,
             format!("`{name}` holds integers and needs a `fill`"),
         )
@@ -59,7 +59,7 @@ pub fn resolve_fill_of_input(
 pub fn check_fill_of_scratch(
     name: &Spanned<String>,
     fill: &Spanned<RawFill>,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     match &fill.value {
         RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
         _ => Err(fill.problem(format!("`{name}` is scratch and cannot start with something random"))
@@ -71,7 +71,7 @@ pub fn resolve_fill(
     raw: &Spanned<RawFill>,
     drawn: Drawn,
     scope: &Scope<'_>,
-) -> Result<Fill, Problem> {
+) -> Result<Fill, Mistake> {
     let Drawn {
         elem,
         floats,
@@ -231,7 +231,7 @@ fn special_number(formula: &Formula) -> Option<(f64, Special)> {
 }
 
 /// Refuses values that the elements cannot have.
-fn check_holds<T>(at: &Spanned<T>, kind: Special, drawn: Drawn) -> Result<(), Problem> {
+fn check_holds<T>(at: &Spanned<T>, kind: Special, drawn: Drawn) -> Result<(), Mistake> {
     let Drawn { elem, floats, .. } = drawn;
     let is_of_floats = matches!(kind, Special::Inf | Special::Nan | Special::Denormal);
     let message = match kind {
@@ -258,7 +258,7 @@ fn resolve_special(
     raw: &Spanned<RawSpecial>,
     drawn: Drawn,
     scope: &Scope<'_>,
-) -> Result<SpecialShares, Problem> {
+) -> Result<SpecialShares, Mistake> {
     let written = [
         (Special::Inf, &raw.inf),
         (Special::Nan, &raw.nan),

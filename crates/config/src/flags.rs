@@ -1,10 +1,10 @@
 //! Checks flags for compilers. Refuses flags that contradict a key of gates.yaml, that leave nothing built, or that run
 //! programs.
 
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 
 /// Checks a flag for nvcc. Refuses flags that repeat or contradict a setting that has a key of its own.
-pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Problem> {
+pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Mistake> {
     let owned = [
         (&["-D", "--define-macro"][..], "use the key `define`"),
         (&["-I", "--include-path"][..], "use the key `include_dirs`"),
@@ -42,7 +42,7 @@ pub(super) fn check_nvcc_flag(flag: &Spanned<String>) -> Result<String, Problem>
 }
 
 /// Checks a flag for the host compiler of a reference.
-pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem> {
+pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Mistake> {
     if listed(include_str!("flags/host.txt")).any(|known| known == name(flag))
         || flag.trim().is_empty()
     {
@@ -53,7 +53,7 @@ pub(super) fn check_host_flag(flag: &Spanned<String>) -> Result<String, Problem>
 
 /// Refuses flags that make a compiler run programs. Such a program is code of its author, and the result would depend
 /// on more than the key under which it is kept.
-fn check_programs(flag: &Spanned<String>) -> Result<String, Problem> {
+fn check_programs(flag: &Spanned<String>) -> Result<String, Mistake> {
     // `-Xcompiler=-fplugin=x.so`, `-Xcompiler -Wall,-B.`, `-Wl,-plugin,x.so`.
     let parts = flag.split([',', '=', ' ', '\t', '"', '\'']);
     let is_program = |part: &str| {
@@ -77,7 +77,7 @@ fn name(flag: &Spanned<String>) -> &str {
     flag.value.split('=').next().unwrap_or_default()
 }
 
-fn refuse(flag: &Spanned<String>, why: &str) -> Problem {
+fn refuse(flag: &Spanned<String>, why: &str) -> Mistake {
     flag.problem(format!("`{flag}` is not allowed in `flags`{why}"))
 }
 

@@ -7,7 +7,7 @@ use super::scope::Scope;
 use super::shape::NamedShape;
 use super::variant::{Call, KernelVariant};
 use super::written::{Key, WrittenGate};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{
     Arch, Bound, Case, CaseId, Expr, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
     UnitId,
@@ -29,7 +29,7 @@ pub struct GateResolver<'a> {
 }
 
 impl<'a> GateResolver<'a> {
-    pub fn unit_gates(&self, id: &UnitId) -> Result<Vec<Gate>, Problem> {
+    pub fn unit_gates(&self, id: &UnitId) -> Result<Vec<Gate>, Mistake> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.kernel.defines);
         let context = self.make_context(&scope, true);
@@ -49,7 +49,7 @@ impl<'a> GateResolver<'a> {
     ///
     /// # Errors
     /// Fails like the gates of a unit, and for an output without a limit on its error.
-    pub fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
+    pub fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Mistake> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
         let subject = Subject::Case(case.id.clone());
@@ -83,8 +83,8 @@ impl<'a> GateResolver<'a> {
         &self,
         subject: &Subject,
         context: &Context<'_>,
-        limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,
-    ) -> Result<Vec<Gate>, Problem> {
+        limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Mistake>,
+    ) -> Result<Vec<Gate>, Mistake> {
         let mut gates = Vec::new();
         for written in &self.kernel.gates {
             match written.key {
@@ -117,7 +117,7 @@ impl<'a> GateResolver<'a> {
     }
 
     /// Counters repeat exactly, so they may not grow at all unless a limit allows it.
-    fn counter_gates(&self, subject: &Subject, shape: &str) -> Result<Vec<Gate>, Problem> {
+    fn counter_gates(&self, subject: &Subject, shape: &str) -> Result<Vec<Gate>, Mistake> {
         let mut written = self.kernel.gates.iter();
         let limits = written
             .find(|written| written.key == Key::Counters)

@@ -1,12 +1,12 @@
 //! Resolves textures and surfaces: a tensor of one to three dimensions as an image. Knows which images CUDA supports.
 
 use super::raw::{RawSurface, RawTexture};
-use super::yaml::{Position, Problem, Spanned};
+use super::yaml::{Mistake, Position, Spanned};
 use model::{
     Arg, ElemType, Image, ImageMemory, Sampler, Tensor, TextureAddress, TextureFilter, TextureRead,
 };
 
-pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg, Problem> {
+pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg, Mistake> {
     let memory = raw.memory.as_ref().map(|memory| memory.value);
     let image = resolve_image(
         raw.at,
@@ -31,7 +31,7 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
             .as_ref()
             .map_or(TextureRead::Element, |read| read.value),
     };
-    let refuse = |at, what: &str| Err(Problem::new(at, what));
+    let refuse = |at, what: &str| Err(Mistake::new(at, what));
     if let Some(read) = &raw.read
         && sampler.read == TextureRead::NormalizedFloat
         && (image.elem.is_float() || image.elem.size() > 2)
@@ -79,7 +79,7 @@ pub fn resolve_texture(raw: &Spanned<RawTexture>, tensor: &Tensor) -> Result<Arg
     })
 }
 
-pub fn resolve_surface(raw: &Spanned<RawSurface>, tensor: &Tensor) -> Result<Arg, Problem> {
+pub fn resolve_surface(raw: &Spanned<RawSurface>, tensor: &Tensor) -> Result<Arg, Mistake> {
     let image = resolve_image(
         raw.at,
         tensor,
@@ -107,9 +107,9 @@ fn resolve_image(
     layered: bool,
     memory: ImageMemory,
     kind: Kind,
-) -> Result<Image, Problem> {
+) -> Result<Image, Mistake> {
     let name = &tensor.name;
-    let refuse = |message: String| Problem::new(at, message);
+    let refuse = |message: String| Mistake::new(at, message);
     if !matches!(
         tensor.elem,
         ElemType::U8
@@ -171,7 +171,7 @@ fn resolve_image(
         .help("channels: 4 takes the last dimension, layered: true the first"));
     }
     if memory == ImageMemory::Linear && (dims.len() != 1 || layered) {
-        return Err(Problem::new(
+        return Err(Mistake::new(
             at,
             "linear memory has one dimension and no layers",
         ));
@@ -219,7 +219,7 @@ fn most(kind: Kind, memory: ImageMemory, layered: bool, rank: usize) -> [u32; 3]
 
 /// Checks the arrays of a case. An array is memory of its own, so a tensor in an array cannot be reached in any other
 /// way, and all that read or write it must see the same image. `args` are the arguments of all steps.
-pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
+pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Mistake> {
     let mut seen: Vec<(&str, Option<Image>)> = Vec::new();
     let mut written: Vec<&str> = Vec::new();
     collect(args.iter().copied(), &mut seen, &mut written);
@@ -229,7 +229,7 @@ pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
         for (_, other) in others {
             match other {
                 None => {
-                    return Err(Problem::new(
+                    return Err(Mistake::new(
                         at,
                         format!(
                             "`{name}` is passed as a pointer and as a texture or surface, whose array is other memory"
@@ -238,7 +238,7 @@ pub fn check_together(args: &[&Arg], at: Position) -> Result<(), Problem> {
                     .help("memory: linear, for a texture of one dimension that is read by tex1Dfetch"));
                 }
                 Some(other) if other != image => {
-                    return Err(Problem::new(
+                    return Err(Mistake::new(
                         at,
                         format!("`{name}` is passed as two different images"),
                     )

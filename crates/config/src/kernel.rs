@@ -21,7 +21,7 @@ use super::target;
 use super::tensor;
 use super::tune;
 use super::variant::{Call, KernelVariant, resolve_variant, resolve_variants};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{
     Arg, Callable, Case, CaseId, Constant, Gate, MemoryStep, Metric, Reference, Role, Step, Tensor,
     Unit,
@@ -43,7 +43,7 @@ pub fn resolve_kernel(
     raw: &Spanned<raw::Kernel>,
     shared: &Shared<'_>,
     loaded: &mut Loaded,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     check_file_name(name, "kernel")?;
     let shapes = resolve_shapes(raw)?;
     let kernels = resolve_variants(name, raw, &shapes)?;
@@ -100,7 +100,7 @@ pub fn resolve_candidate(
     (variant, candidate): (&str, &str),
     macros: &BTreeMap<String, String>,
     shared: &Shared<'_>,
-) -> Result<ResolvedVariant, Problem> {
+) -> Result<ResolvedVariant, Mistake> {
     let shapes = resolve_shapes(raw)?;
     let siblings = resolve_variants(name, raw, &shapes)?;
     let variants = raw.variants.as_ref();
@@ -132,7 +132,7 @@ pub fn resolve_candidate(
 fn resolve_one(
     resolver: &GateResolver<'_>,
     shared: &Shared<'_>,
-) -> Result<ResolvedVariant, Problem> {
+) -> Result<ResolvedVariant, Mistake> {
     let kernel = resolver.kernel;
     check_names(kernel, resolver.shapes)?;
     let mut cases: Vec<Case> = kernel
@@ -158,7 +158,7 @@ fn resolve_one(
 
 /// Returns the entries of a variant: the entry of each step, or all entries if they differ between shapes. In the
 /// latter case the steps of its cases say which one they launch.
-fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec<String>, Problem> {
+fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec<String>, Mistake> {
     let Call::Steps(steps) = &kernel.call else {
         return Ok(Vec::new());
     };
@@ -185,7 +185,7 @@ fn resolve_entries(kernel: &KernelVariant<'_>, cases: &mut [Case]) -> Result<Vec
 }
 
 /// Refuses macros with the name of a metric or of a dimension. In an expression, each name must have only one meaning.
-fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
+fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Mistake> {
     let dims = shapes.first().map(|shape| &shape.dims);
     for name in kernel.defines.keys() {
         let clash = if Metric::from_name(name).is_some() {
@@ -202,7 +202,7 @@ fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), 
             .chain(kernel.variant_defines())
             .find(|(found, _)| found.value == *name)
             .map_or(kernel.raw.gates.at, |(found, _)| found.at);
-        return Err(Problem::new(at, format!("`{name}` is already {clash}")));
+        return Err(Mistake::new(at, format!("`{name}` is already {clash}")));
     }
     Ok(())
 }
@@ -212,7 +212,7 @@ fn check_images(
     steps: &[Step],
     tensors: &[Tensor],
     kernel: &KernelVariant<'_>,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let args: Vec<&Arg> = steps.iter().flat_map(|step| &step.args).collect();
     let declared = |name: &str| {
         let found = kernel
@@ -227,7 +227,7 @@ fn check_images(
         |tensor: &&Tensor| tensor.role != Role::In && only_read.contains(&tensor.name.as_str());
     match tensors.iter().find(is_written) {
         None => Ok(()),
-        Some(tensor) => Err(Problem::new(
+        Some(tensor) => Err(Mistake::new(
             declared(&tensor.name),
             format!(
                 "`{}` is written by the kernel, and a texture is only read",
@@ -242,7 +242,7 @@ fn resolve_case(
     kernel: &KernelVariant<'_>,
     shape: &NamedShape,
     shared: &Shared<'_>,
-) -> Result<Case, Problem> {
+) -> Result<Case, Mistake> {
     let raw = kernel.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
     let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
@@ -293,7 +293,7 @@ fn resolve_reference(
     tensors: &[Tensor],
     scope: &Scope<'_>,
     shared: &Shared<'_>,
-) -> Result<Reference, Problem> {
+) -> Result<Reference, Mistake> {
     let has_output = tensors.iter().any(|tensor| tensor.role.is_result());
     let path = |spot: &Spanned<String>| check_path(spot, PathKind::File, shared);
     match kernel.reference {
@@ -311,7 +311,7 @@ fn resolve_reference(
                 .find(|(_, tensor)| tensor.role.as_ref().is_some_and(|role| role.is_result()))
                 .map_or(kernel.raw.source.at, |(name, _)| name.at);
             Err(
-                Problem::new(at, "the key `reference` is missing: this is an output")
+                Mistake::new(at, "the key `reference` is missing: this is an output")
                     .help(super::source::REFERENCE),
             )
         }
@@ -325,24 +325,24 @@ fn check_use(
     tensors: &[Tensor],
     passed: &[&str],
     reference: &Reference,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let read = reference::inputs(reference, tensors);
     for ((name, _), tensor) in kernel.tensors.iter().zip(tensors) {
         let (at, name) = (name.at, name.as_str());
         let is_passed = passed.contains(&name);
         let problem = match tensor.role {
-            Role::Reference if is_passed => Problem::new(
+            Role::Reference if is_passed => Mistake::new(
                 at,
                 format!("`{name}` is for the reference alone, and a kernel gets it"),
             )
             .help("remove `role: reference`: an input is for both"),
-            Role::Reference if !read.contains(&name) => Problem::new(
+            Role::Reference if !read.contains(&name) => Mistake::new(
                 at,
                 format!("the reference does not read `{name}`, which is for it alone"),
             )
             .help("name it in the `reference`, or remove the tensor"),
             Role::In | Role::Inout | Role::Out | Role::Scratch if !is_passed => {
-                let problem = Problem::new(at, format!("no argument passes the tensor `{name}`"))
+                let problem = Mistake::new(at, format!("no argument passes the tensor `{name}`"))
                     .help(format!(
                         "add {{tensor: {name}}} to args, or remove the tensor"
                     ));
@@ -363,12 +363,12 @@ fn resolve_steps(
     call: &Call<'_>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
-) -> Result<Vec<Step>, Problem> {
+) -> Result<Vec<Step>, Mistake> {
     match call {
         Call::Steps(steps) => steps
             .iter()
             .map(|step| {
-                let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Problem> {
+                let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Mistake> {
                     written
                         .iter()
                         .map(|step| memory::resolve(step, tensors, scope))
@@ -391,7 +391,7 @@ fn resolve_steps(
 }
 
 /// Checks constants. They are filled before the first launch, from what is known by then.
-fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Problem> {
+fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Mistake> {
     if let (Some((name, _)), Call::Launcher { .. }) = (kernel.constants.first(), &kernel.call) {
         return Err(name
             .problem("a launcher fills its constants itself: remove `constants`")
@@ -414,7 +414,7 @@ fn resolve_units(
     entries: Vec<String>,
     cases: &[Case],
     shared: &Shared<'_>,
-) -> Result<Vec<Unit>, Problem> {
+) -> Result<Vec<Unit>, Mistake> {
     let raw = kernel.raw;
     let call = match &kernel.call {
         Call::Steps(_) => Callable::Entries {
@@ -471,7 +471,7 @@ fn resolve_units(
 }
 
 /// Refuses keys that only a compiler of C++ could use.
-fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Problem> {
+fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Mistake> {
     let raw = kernel.raw;
     let what = match made {
         Precompiled::Ptx => "PTX",
@@ -496,7 +496,7 @@ fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Probl
     ];
     match useless.into_iter().flatten().next() {
         None => Ok(()),
-        Some((at, key)) => Err(Problem::new(
+        Some((at, key)) => Err(Mistake::new(
             at,
             format!("the source is {what}: {key} can change nothing in it"),
         )
@@ -506,7 +506,7 @@ fn check_made(kernel: &KernelVariant<'_>, made: Precompiled) -> Result<(), Probl
 
 /// Checks that a variant that others are compared with is itself compared with a computed reference, and has the same
 /// outputs.
-fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
+fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Mistake> {
     let outputs = |case: &Case| -> Vec<Tensor> {
         case.tensors
             .iter()

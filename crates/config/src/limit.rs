@@ -6,7 +6,7 @@
 
 use super::context::{Context, Reference};
 use super::scope::{self, Scope};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::expr::{Unit, ValueKind, unit};
 use model::{Bound, Expr, Facet, Limit, Margin, Measure, Metric, Num, Op, Rule, Since};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub fn read_plain_limit(
     text: &Spanned<String>,
     metric: Metric,
     adapt: impl FnOnce(&mut Context),
-) -> Result<Option<Limit>, Problem> {
+) -> Result<Option<Limit>, Mistake> {
     let nothing = BTreeMap::new();
     let nowhere = BTreeMap::new();
     let scope = Scope::new("", &nowhere, &nothing);
@@ -53,7 +53,7 @@ pub fn read_limit(
     spot: &Spanned<String>,
     metric: Metric,
     context: &Context<'_>,
-) -> Result<Limit, Problem> {
+) -> Result<Limit, Mistake> {
     context.check_measured(spot, metric)?;
     if let Some((amount, of)) = split_change(spot.trim(), metric) {
         return read_change(spot, amount, of, metric);
@@ -124,7 +124,7 @@ fn read_change(
     amount: &str,
     of: Option<&str>,
     metric: Metric,
-) -> Result<Limit, Problem> {
+) -> Result<Limit, Mistake> {
     let problem = |message: String| spot.problem(message);
     // Compared with the base, it is a difference of shares in points.
     if !metric.has_relative() && of != Some("base") {
@@ -215,7 +215,7 @@ fn is_revision(name: &str) -> bool {
 }
 
 /// Reads how far any counter may be above its baseline.
-pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Problem> {
+pub fn read_counters(spot: &Spanned<String>) -> Result<Num, Mistake> {
     let text = spot.trim();
     parse_change(text, '+').ok_or_else(|| {
         spot.problem(format!("`{text}` is not a relative limit: write `+0%`")).help(
@@ -229,7 +229,7 @@ fn read_share(
     spot: &Spanned<String>,
     (rest, number): (&str, &str),
     metric: Metric,
-) -> Result<f64, Problem> {
+) -> Result<f64, Mistake> {
     let problem = |message: String| spot.problem(message).offset(offset(spot, rest));
     let percent: f64 = number
         .parse()
@@ -271,7 +271,7 @@ fn check_direction(
     op: Op,
     bound: &str,
     metric: Metric,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let is_wrong = match op {
         Op::Eq => false,
         Op::Le | Op::Lt => metric.larger_is_better(),
@@ -298,7 +298,7 @@ fn offset(spot: &Spanned<String>, part: &str) -> usize {
 }
 
 /// Checks units: literals carry the unit of their metric, and expressions are in ns and bytes.
-fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), Problem> {
+fn check_unit(spot: &Spanned<String>, text: &str, metric: Metric) -> Result<(), Mistake> {
     let Some(suffix) = scope::unit_suffix(text) else {
         return Ok(());
     };
@@ -327,7 +327,7 @@ fn check_breakable(
     metric: Metric,
     op: Op,
     value: f64,
-) -> Result<Limit, Problem> {
+) -> Result<Limit, Mistake> {
     let nonsense = match metric {
         _ if value < 0.0 => Some("a limit cannot be negative"),
         // The instruction set has at most 255 registers for a thread.

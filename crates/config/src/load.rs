@@ -11,7 +11,7 @@ use super::programs;
 use super::raw::{self, RawSimulation};
 use super::select::{self, Selection};
 use super::source::Source;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use super::{defaults, scope};
 use model::{DEFAULT_CONFIG, Metric, Plan, Rule, Schedule, Simulation};
 use std::ops::RangeInclusive;
@@ -126,7 +126,7 @@ pub fn validate_text(root: &Path, text: &str) -> error::Result<()> {
 }
 
 /// Checks the version first, because a file of another version may have other keys.
-pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
+pub fn check_version(source: &Source<'_>) -> Result<(), Mistake> {
     let first = source.first_entry();
     let help = format!("the first line must be `version: {VERSION}`");
     match first {
@@ -138,7 +138,7 @@ pub fn check_version(source: &Source<'_>) -> Result<(), Problem> {
             None => Err(key.problem("the version must be a number").help(help)),
         },
         Some((key, _)) => Err(key.problem("`version` must come first").help(help)),
-        None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
+        None => Err(Mistake::new(source.start(), "expected a mapping").help(help)),
     }
 }
 
@@ -147,12 +147,12 @@ pub fn resolve_file(
     source: &Source<'_>,
     disk: &dyn Fn(&str) -> Option<PathKind>,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Loaded, Problem> {
+) -> Result<Loaded, Mistake> {
     check_version(source)?;
     let raw: raw::GatesFile = source.read()?;
     let file = source.name();
     let missing = |key: &str, help: &str| {
-        Problem::new(source.start(), format!("the key `{key}` is missing")).help(help)
+        Mistake::new(source.start(), format!("the key `{key}` is missing")).help(help)
     };
     let architectures = match (&raw.architectures, &raw.kernels) {
         (Some(written), _) => resolve_architectures(written)?,
@@ -221,7 +221,7 @@ pub fn resolve_file(
 fn check_singles<'a>(
     singles: &Spanned<u32>,
     rules: impl Iterator<Item = &'a Rule>,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let limited = rules.filter_map(Rule::metric);
     let short = |metric: &Metric| singles.value < metric.least_singles();
     match limited
@@ -236,7 +236,7 @@ fn check_singles<'a>(
     }
 }
 
-fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {
+fn check_release(raw: &Spanned<String>) -> Result<String, Mistake> {
     let parts: Vec<_> = raw.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
@@ -247,7 +247,7 @@ fn check_release(raw: &Spanned<String>) -> Result<String, Problem> {
         .help("examples: \"13.0\", \"13.0.2\""))
 }
 
-fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
+fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Mistake> {
     let warp_hazards = raw
         .warp_hazards
         .unwrap_or(defaults::SIMULATION.warp_hazards);
@@ -269,7 +269,7 @@ fn resolve_simulation(raw: &RawSimulation) -> Result<Simulation, Problem> {
     }
 }
 
-fn resolve_timing(raw: &raw::Timing) -> Result<Schedule, Problem> {
+fn resolve_timing(raw: &raw::Timing) -> Result<Schedule, Mistake> {
     let count = |written: &Option<Spanned<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),

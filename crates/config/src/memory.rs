@@ -3,7 +3,7 @@
 use super::call::find_tensor;
 use super::raw::{RawCopy, RawMemset, RawStep};
 use super::scope::Scope;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{MemoryStep, Role, Tensor};
 
 /// A step as the file writes it.
@@ -17,7 +17,7 @@ pub enum Written<'a> {
 pub fn read<'a>(
     step: &'a Spanned<RawStep>,
     open: &mut Vec<Written<'a>>,
-) -> Result<Option<&'a Spanned<String>>, Problem> {
+) -> Result<Option<&'a Spanned<String>>, Mistake> {
     let of_kernel = [
         step.entry.as_ref().map(|step| step.at),
         step.args.as_ref().map(|arg| arg.at),
@@ -53,7 +53,7 @@ pub fn resolve(
     written: &Written<'_>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
-) -> Result<MemoryStep, Problem> {
+) -> Result<MemoryStep, Mistake> {
     match written {
         Written::Memset(memset) => {
             let tensor = find_target(&memset.tensor, tensors)?;
@@ -100,7 +100,7 @@ pub fn resolve(
 
 /// Returns a tensor in the device's memory that has no gaps. What lies between strides belongs to nobody, and no step
 /// may write it.
-fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Mistake> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_placed() {
         return Err(name
@@ -120,7 +120,7 @@ fn find_placed<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a 
 }
 
 /// Returns a tensor like [`find_placed`] that a step may write.
-fn find_target<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+fn find_target<'a>(name: &Spanned<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Mistake> {
     let tensor = find_placed(name, tensors)?;
     match tensor.role {
         Role::Out | Role::Inout | Role::Scratch => Ok(tensor),

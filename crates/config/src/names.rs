@@ -1,11 +1,11 @@
 //! Checks names, and suggests what an unknown name may mean.
 
-use super::yaml::{Problem, Spanned, Suggestion, suggest};
+use super::yaml::{Mistake, Spanned, Suggestion, suggest};
 use model::expr::is_identifier;
 use model::{Facet, Metric};
 
 /// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
-pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
+pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Mistake> {
     let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
         return Ok(());
@@ -15,7 +15,7 @@ pub fn check_file_name(name: &Spanned<String>, what: &str) -> Result<(), Problem
     )))
 }
 
-pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Problem> {
+pub fn check_identifier(name: &Spanned<String>, what: &str) -> Result<(), Mistake> {
     if is_identifier(name) {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::paths::{Shared, check_path};
 use super::raw::{RawCapturedScalar, RawCapturedTensor, RawOutput, RawReference, RawType};
 use super::reference::resolve_reference;
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spanned};
+use super::yaml::{Mistake, Ordered, Spanned};
 use model::expr::{Env, ExprValue, Name};
 use model::{Determinism, ElemType, Limit, Metric, Num, Number, Reference, Role, Rule, Tensor};
 use std::fmt;
@@ -75,11 +75,11 @@ impl ProgramOutput {
         &self.flags
     }
 
-    fn place(&self, problem: &Problem) -> String {
+    fn place(&self, problem: &Mistake) -> String {
         format!("{}:{}", self.file, problem.at.line())
     }
 
-    fn resolve_launch(&self, parameters: &[Vec<u8>]) -> Result<TypedLaunch, Problem> {
+    fn resolve_launch(&self, parameters: &[Vec<u8>]) -> Result<TypedLaunch, Mistake> {
         let mut env = Env::new();
         for (name, scalar) in self.written.scalars.iter() {
             env.insert(Name::plain(&name.value), read_scalar(scalar, parameters)?);
@@ -106,7 +106,7 @@ impl ProgramOutput {
         })
     }
 
-    fn resolve_types(&self, scalars: Env) -> Result<(Vec<Tensor>, Reference), Problem> {
+    fn resolve_types(&self, scalars: Env) -> Result<(Vec<Tensor>, Reference), Mistake> {
         let scope = Scope::from_launch(scalars);
         let tensors: Vec<Tensor> = self
             .written
@@ -123,7 +123,7 @@ impl ProgramOutput {
 pub fn resolve_outputs(
     raw: &Ordered<Spanned<Arc<RawOutput>>>,
     shared: &Shared<'_>,
-) -> Result<Vec<ProgramOutput>, Problem> {
+) -> Result<Vec<ProgramOutput>, Mistake> {
     raw.iter()
         .map(|(glob, output)| resolve_output(glob, output, shared))
         .collect()
@@ -133,7 +133,7 @@ fn resolve_output(
     glob: &Spanned<String>,
     raw: &Spanned<Arc<RawOutput>>,
     shared: &Shared<'_>,
-) -> Result<ProgramOutput, Problem> {
+) -> Result<ProgramOutput, Mistake> {
     if glob.trim().is_empty() {
         return Err(glob.problem("an empty glob fits no name"));
     }
@@ -186,7 +186,7 @@ fn resolve_output(
     Ok(output)
 }
 
-fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
+fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<ProgramLimit>, Mistake> {
     let written = [(Metric::MaxErr, &raw.max_err), (Metric::RelL2, &raw.rel_l2)];
     let mut limits = Vec::new();
     for (metric, formula) in written {
@@ -211,7 +211,7 @@ fn resolve_limits(raw: &Spanned<Arc<RawOutput>>, file: &str) -> Result<Vec<Progr
     Ok(limits)
 }
 
-fn check_role(raw: &RawCapturedTensor) -> Result<(), Problem> {
+fn check_role(raw: &RawCapturedTensor) -> Result<(), Mistake> {
     if let Some(role) = raw
         .role
         .as_ref()
@@ -230,7 +230,7 @@ fn check_role(raw: &RawCapturedTensor) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_scalar(raw: &RawCapturedScalar) -> Result<ElemType, Problem> {
+fn check_scalar(raw: &RawCapturedScalar) -> Result<ElemType, Mistake> {
     let known = raw.elem.elem().filter(|elem| match elem.number() {
         Number::Float(bytes) => bytes >= 4,
         Number::Bool | Number::Signed(_) | Number::Unsigned(_) => true,
@@ -246,7 +246,7 @@ fn resolve_tensor(
     name: &Spanned<String>,
     raw: &RawCapturedTensor,
     scope: &Scope<'_>,
-) -> Result<Tensor, Problem> {
+) -> Result<Tensor, Mistake> {
     let dims: Vec<usize> = raw
         .shape
         .iter()
@@ -267,7 +267,7 @@ fn resolve_tensor(
     Ok(Tensor::new(name, role, elem, dims))
 }
 
-fn read_scalar(raw: &RawCapturedScalar, parameters: &[Vec<u8>]) -> Result<ExprValue, Problem> {
+fn read_scalar(raw: &RawCapturedScalar, parameters: &[Vec<u8>]) -> Result<ExprValue, Mistake> {
     let number = check_scalar(raw)?.number();
     let bytes = read_parameter(
         &raw.parameter,
@@ -294,7 +294,7 @@ fn read_parameter<'a>(
     offset: Option<&Spanned<u32>>,
     bytes: usize,
     parameters: &'a [Vec<u8>],
-) -> Result<&'a [u8], Problem> {
+) -> Result<&'a [u8], Mistake> {
     let Some(parameter) = parameters.get(number.value as usize) else {
         return Err(number.problem(format!(
             "there is no parameter {number}: the launch has {}, counted from 0",
@@ -303,7 +303,7 @@ fn read_parameter<'a>(
     };
     let from = offset.map_or(0, |offset| offset.value as usize);
     parameter.get(from..from + bytes).ok_or_else(|| {
-        Problem::new(
+        Mistake::new(
             offset.map_or(number.at, |offset| offset.at),
             format!("parameter {number} has {} bytes, and {bytes} bytes from byte {from} were to be read", parameter.len()),
         )

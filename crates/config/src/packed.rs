@@ -4,7 +4,7 @@ use super::fill::{Drawn, resolve_fill_of_input};
 use super::names::check_identifier;
 use super::raw::{RawBlocks, RawCodec, RawField, RawFill, RawType};
 use super::scope::Scope;
-use super::yaml::{Ordered, Problem, Spanned};
+use super::yaml::{Mistake, Ordered, Spanned};
 use model::{Blocks, Codec, CodecScheme, ElemType, Field, Fill, FilledField, Num, Role};
 
 /// The size of the largest struct in bytes.
@@ -12,12 +12,12 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// The fields of a struct, laid out as C does it.
 pub struct Struct<'a> {
-    fields: Vec<Placed<'a>>,
+    fields: Vec<PlacedField<'a>>,
     pub bytes: usize,
     is_padded: bool,
 }
 
-struct Placed<'a> {
+struct PlacedField<'a> {
     name: &'a Spanned<String>,
     raw: &'a Spanned<RawField>,
     field: Field,
@@ -27,7 +27,7 @@ pub fn resolve_struct<'a>(
     written: &'a Ordered<Spanned<RawField>>,
     at: &Spanned<RawType>,
     scope: &Scope<'_>,
-) -> Result<Struct<'a>, Problem> {
+) -> Result<Struct<'a>, Mistake> {
     let mut fields = Vec::new();
     let (mut end, mut used, mut align) = (0usize, 0, 1);
     for (name, raw) in written.iter() {
@@ -53,7 +53,7 @@ pub fn resolve_struct<'a>(
         if end > MAX_BYTES {
             return Err(scope.problem(name, "the struct takes more than 1 MiB up to here"));
         }
-        fields.push(Placed { name, raw, field });
+        fields.push(PlacedField { name, raw, field });
     }
     if fields.is_empty() {
         return Err(at.problem("a struct needs at least one field"));
@@ -75,7 +75,7 @@ impl Struct<'_> {
         fill: Option<&Spanned<RawFill>>,
         structs: u64,
         scope: &Scope<'_>,
-    ) -> Result<Option<Fill>, Problem> {
+    ) -> Result<Option<Fill>, Mistake> {
         let of_field = self.fields.iter().find_map(|field| field.raw.fill.as_ref());
         if role.is_drawn() {
             if let Some(fill) = fill {
@@ -106,7 +106,7 @@ impl Struct<'_> {
                 })
             });
             return Ok(Some(Fill::Struct {
-                fields: fields.collect::<Result<_, Problem>>()?,
+                fields: fields.collect::<Result<_, Mistake>>()?,
             }));
         }
         if let Some(fill) = of_field {
@@ -135,7 +135,7 @@ impl Struct<'_> {
         spot: &Spanned<RawCodec>,
         dims: &[usize],
         scope: &Scope<'_>,
-    ) -> Result<Codec, Problem> {
+    ) -> Result<Codec, Mistake> {
         let RawCodec::Blocks(raw) = &spot.value else {
             return Err(spot
                 .problem("the codec of a struct is `blocks`")
@@ -206,7 +206,7 @@ impl Struct<'_> {
         })
     }
 
-    fn find(&self, name: &Spanned<String>) -> Result<&Placed<'_>, Problem> {
+    fn find(&self, name: &Spanned<String>) -> Result<&PlacedField<'_>, Mistake> {
         self.fields
             .iter()
             .find(|field| field.name.value == name.value)
@@ -219,9 +219,9 @@ impl Struct<'_> {
 
 fn resolve_levels(
     raw: &RawBlocks,
-    codes: &Placed<'_>,
+    codes: &PlacedField<'_>,
     scope: &Scope<'_>,
-) -> Result<(Num, i64), Problem> {
+) -> Result<(Num, i64), Mistake> {
     let (low, high, most, offset) = match (codes.field.elem, raw.nibbles) {
         (ElemType::U8, Some(_)) => (0, 15, 8, 8),
         (ElemType::I8, None) => (-128, 127, 127, 0),

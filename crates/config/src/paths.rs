@@ -1,7 +1,7 @@
 //! Checks the paths that a gates file names: paths of its repository, and directories of this machine.
 
 use super::disk::{Outside, PathKind};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::Arch;
 use system::files;
 use system::sources::{self, NoDirectory};
@@ -17,7 +17,7 @@ pub struct Shared<'a> {
 
 /// Checks a directory of headers, in the repository or on this machine. A directory of the machine is recorded as it
 /// was written.
-pub fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<String, Problem> {
+pub fn check_include_dir(spot: &Spanned<String>, shared: &Shared<'_>) -> Result<String, Mistake> {
     if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);
     }
@@ -55,7 +55,7 @@ pub fn check_path(
     spot: &Spanned<String>,
     wanted: PathKind,
     shared: &Shared<'_>,
-) -> Result<String, Problem> {
+) -> Result<String, Mistake> {
     let text = spot.trim_end_matches('/');
     let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
     // After a name, `..` may lead anywhere, because the name may be a link.

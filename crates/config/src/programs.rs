@@ -11,7 +11,7 @@ use super::raw::{self, Command, Kernel, OUTPUT, ProgramGates, RawProgram, SAME, 
 use super::rival::read_command;
 use super::scope::parse_duration;
 use super::written::{Key, merge_limits, read_texts};
-use super::yaml::{Ordered, Problem, Spanned};
+use super::yaml::{Mistake, Ordered, Spanned};
 use model::{CaseId, Facet, Limit, Metric, Rule};
 
 /// A program, with the limits that its launches must keep.
@@ -49,7 +49,7 @@ pub fn resolve_program(
     raw: &Spanned<RawProgram>,
     kernels: Option<&Spanned<Ordered<Spanned<Kernel>>>>,
     shared: &Shared<'_>,
-) -> Result<Program, Problem> {
+) -> Result<Program, Mistake> {
     let file = shared.file;
     check_file_name(name, "program")?;
     if kernels.is_some_and(|kernels| kernels.names().any(|other_name| other_name == name.value)) {
@@ -86,7 +86,7 @@ pub fn resolve_program(
     })
 }
 
-fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
+fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Mistake> {
     let words = match &written.value {
         Command::Shell(line) if line.trim().is_empty() => Vec::new(),
         Command::Shell(line) => ["sh", "-c", line]
@@ -97,7 +97,7 @@ fn resolve_command(written: &Spanned<Command>) -> Result<Vec<String>, Problem> {
     read_command(&written.with(words), "[python, bench.py]")
 }
 
-fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem> {
+fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Mistake> {
     let Some(asked) = raw.0.get(OUTPUT) else {
         return Ok(None);
     };
@@ -111,7 +111,7 @@ fn resolve_output(raw: &ProgramGates) -> Result<Option<FloatTolerance>, Problem>
     })
 }
 
-fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, Problem> {
+fn resolve_limits(raw: &ProgramGates, file: &str) -> Result<Vec<ProgramLimit>, Mistake> {
     let limits = raw.0.iter().filter(|(name, _)| name.value != OUTPUT);
     let mut resolved = Vec::new();
     for written in merge_limits(limits)? {
@@ -148,7 +148,7 @@ fn metrics() -> String {
 }
 
 /// Resolves a bound, or a limit on the change from the baseline or the base.
-fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Problem> {
+fn resolve_limit(text: &Spanned<String>, metric: Metric) -> Result<Limit, Mistake> {
     let is_unit = metric.facet() == Facet::Resources;
     let limit = read_plain_limit(text, metric, |context| context.unit = is_unit)?;
     limit.ok_or_else(|| {

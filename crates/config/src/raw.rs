@@ -237,7 +237,7 @@ pub struct RawCapturedTensor {
     pub role: Option<Spanned<Role>>,
 }
 
-/// A number in a parameter.
+/// A number in the bytes of a captured parameter.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CapturedScalar")]
@@ -335,7 +335,7 @@ limits_by_metric!(
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Toolchain {
-    /// CUDA release, quoted: "13.0".
+    /// The release of CUDA whose compiler builds the kernels, quoted: "13.0".
     pub cuda: Option<Spanned<String>>,
 }
 
@@ -401,7 +401,7 @@ pub struct Kernel {
     pub shapes: Option<Spanned<Ordered<Spanned<Dims>>>>,
     /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
     pub seeds: Option<Spanned<Seeds>>,
-    /// Buffers by name. Default: none.
+    /// The buffers that the kernel reads and writes, by name. Default: none.
     #[serde(default)]
     pub tensors: Ordered<Spanned<RawTensor>>,
     /// `__constant__` and `__device__` variables that the host fills before each launch, and the tensor whose content each
@@ -449,7 +449,7 @@ pub struct RawTune {
     pub budget: Option<Spanned<String>>,
 }
 
-/// The value that `tune` minimises.
+/// The value that `tune` makes as small as it can.
 #[derive(Debug)]
 pub enum RawObjective {
     /// The value of one shape, such as `p50 of mission`.
@@ -495,7 +495,7 @@ pub struct Variant {
     /// Added to the kernel's macros; replaces those of the same name.
     #[serde(default)]
     pub define: Ordered<Spanned<Word>>,
-    /// Replaces the kernel's.
+    /// The variant's own entry. Default: the kernel's.
     pub entry: Option<Spanned<String>>,
     /// Replaces the kernel's, or its `entry`, `args` and `launch`.
     pub sequence: Option<Spanned<Vec<Spanned<RawStep>>>>,
@@ -504,11 +504,11 @@ pub struct Variant {
     /// Each replaces the kernel's tensor of that name entirely.
     #[serde(default)]
     pub tensors: Ordered<Spanned<RawTensor>>,
-    /// Replaces the kernel's.
+    /// The variant's own launch, in place of the whole launch of the kernel.
     pub launch: Option<Spanned<RawLaunch>>,
-    /// Replaces the kernel's.
+    /// The variant's own reference. Default: the kernel's.
     pub reference: Option<Spanned<RawReference>>,
-    /// Replaces the kernel's.
+    /// The reason for which the results of this variant may differ. Default: the kernel's.
     pub nondeterministic: Option<Spanned<String>>,
     /// Those of the kernel's shapes that it is run at. Default: all.
     pub shapes: Option<Spanned<Vec<Spanned<String>>>>,
@@ -522,7 +522,7 @@ pub struct Variant {
     pub fallback: Option<Spanned<String>>,
     /// That it is wrong, and kept to show that a gate catches it.
     pub expect: Option<Expect>,
-    /// Replaces the kernel's.
+    /// The variant's own search space. Default: the kernel's.
     pub tune: Option<Spanned<RawTune>>,
 }
 
@@ -560,14 +560,14 @@ pub struct RawMemset {
     pub value: Spanned<Formula>,
 }
 
-/// Names are of tensors.
+/// A copy from one tensor to another. Both are named as under `tensors`.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Copy")]
 pub struct RawCopy {
-    /// The tensor that is read.
+    /// The name of the tensor that is read.
     pub from: Spanned<String>,
-    /// The tensor that is written.
+    /// The name of the tensor that is written.
     pub to: Spanned<String>,
 }
 
@@ -576,7 +576,7 @@ pub struct RawCopy {
 pub struct Launcher {
     /// extern "C" function in the same source; takes `args` in order.
     pub function: Spanned<String>,
-    /// Every kernel that it launches.
+    /// The list of all kernels that the function launches.
     pub launches: Spanned<Vec<Launched>>,
 }
 
@@ -595,13 +595,13 @@ pub struct Launched {
 pub struct RawLaunch {
     /// Blocks: [x], [x, y] or [x, y, z].
     pub grid: Spanned<Vec<Spanned<Formula>>>,
-    /// Threads per block.
+    /// Threads of a block: [x], [x, y] or [x, y, z].
     pub block: Spanned<Vec<Spanned<Formula>>>,
-    /// Blocks per cluster.
+    /// Blocks of a cluster: [x], [x, y] or [x, y, z]. Default: no clusters.
     pub cluster: Option<Spanned<Vec<Spanned<Formula>>>>,
     /// All blocks run at a time and can wait for each other: what `grid.sync()` needs.
     pub cooperative: Option<bool>,
-    /// Dynamic shared memory in bytes.
+    /// Dynamic shared memory of a block in bytes. Default: 0.
     pub dynamic_shared: Option<Spanned<Formula>>,
 }
 
@@ -617,7 +617,7 @@ pub struct RawTensor {
     pub elem: Spanned<RawType>,
     /// Slowest dimension first; `[]` is one element. For structs, the number of them.
     pub shape: Spanned<Vec<Spanned<Formula>>>,
-    /// In elements. Default: contiguous.
+    /// Elements between neighbours along each dimension. Default: contiguous, the last dimension fastest.
     pub strides: Option<Spanned<Vec<Spanned<Formula>>>>,
     /// Elements of the allocation ahead of the tensor, which is a view: no kernel may read or write them. Default: 0.
     pub offset: Option<Spanned<Formula>>,
@@ -662,7 +662,7 @@ pub struct RawField {
     /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]
     pub elem: Spanned<RawType>,
-    /// Number of elements. Default: 1.
+    /// The number of elements of an array in the struct. Default: 1.
     pub count: Option<Spanned<Formula>>,
     /// As of a tensor; not where a codec fills the struct.
     pub fill: Option<Spanned<RawFill>>,
@@ -690,16 +690,16 @@ pub struct RawCompare {
 pub enum RawFill {
     /// Normally distributed: {normal: {mean: 0, std: 1}}.
     Normal {
-        /// The mean. Default: 0.
+        /// The mean of the distribution. Default: 0.
         mean: Option<Spanned<Formula>>,
-        /// The standard deviation. Default: 1.
+        /// The standard deviation of the distribution. Default: 1.
         std: Option<Spanned<Formula>>,
         /// Shares of special values. Default: none.
         special: Option<Spanned<RawSpecial>>,
     },
-    /// Uniform in [low, high).
+    /// Floats, uniform between `low`, which is included, and `high`, which is not.
     Uniform {
-        /// The least value.
+        /// The least value that is drawn.
         low: Spanned<Formula>,
         /// The bound above, which no value reaches.
         high: Spanned<Formula>,
@@ -708,18 +708,18 @@ pub enum RawFill {
     },
     /// The same value in every element; of floats also .inf, -.inf and .nan.
     Constant(Spanned<Formula>),
-    /// 0 in every element.
+    /// The value 0 in every element.
     Zeros,
     /// Uniform integers in [low, high], both included.
     Integers {
-        /// The least value.
+        /// The least value that is drawn.
         low: Spanned<Formula>,
-        /// The largest value.
+        /// The largest value that is drawn.
         high: Spanned<Formula>,
         /// Shares of special values. Default: none.
         special: Option<Spanned<RawSpecial>>,
     },
-    /// 0, 1, 2, ...
+    /// The position of each element: 0, 1, 2, ...
     Iota,
     /// A seeded permutation of 0, 1, 2, ...
     Permutation,
@@ -730,7 +730,7 @@ pub enum RawFill {
         /// The least length of a sequence. Default: 0.
         min: Option<Spanned<Formula>>,
     },
-    /// Distinct indices below `pool`.
+    /// Seeded indices below `pool`, no two of them equal, as in a table of blocks.
     BlockTable {
         /// How many indices there are to choose from.
         pool: Spanned<Formula>,
@@ -746,7 +746,7 @@ pub enum RawFill {
 pub struct RawSpecial {
     /// Infinities of either sign. Default: 0.
     pub inf: Option<Spanned<Formula>>,
-    /// NaN. Default: 0.
+    /// The share of NaN. Default: 0.
     pub nan: Option<Spanned<Formula>>,
     /// Denormal numbers of the type, of either sign. Default: 0.
     pub denormal: Option<Spanned<Formula>>,
@@ -784,7 +784,7 @@ pub enum RawCodec {
     Blocks(RawBlocks),
 }
 
-/// Names are of fields.
+/// How a codec fills a struct. Names are those of the struct's fields.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Blocks")]
@@ -808,7 +808,7 @@ pub struct RawBlocks {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Per {
-    /// The whole tensor.
+    /// The whole tensor shares one scale.
     Tensor,
     /// One scale per index along these axes: [0, 1] of [B, H, S, D] is one scale per batch and head.
     Axes(Vec<Spanned<u32>>),
@@ -820,7 +820,7 @@ pub enum Per {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Arg")]
 pub enum RawArg {
-    /// Pointer to this tensor.
+    /// A pointer to the tensor of this name.
     Tensor(Spanned<String>),
     /// Pointer to the f32 scales of the tensor's codec.
     Scales(Spanned<String>),
@@ -828,15 +828,15 @@ pub enum RawArg {
     ZeroPoints(Spanned<String>),
     /// For a reference: pointer to the bytes of this input as the kernel reads them.
     Bytes(Spanned<String>),
-    /// cudaTextureObject_t over this tensor.
+    /// A texture object (cudaTextureObject_t) that reads this tensor.
     Texture(Spanned<RawTexture>),
-    /// cudaSurfaceObject_t over this tensor.
+    /// A surface object (cudaSurfaceObject_t) over this tensor.
     Surface(Spanned<RawSurface>),
     /// CUtensorMap over this tensor, by value.
     TensorMap(Spanned<RawTensorMap>),
-    /// A null pointer.
+    /// A null pointer, for a buffer that is left out.
     Nullptr,
-    /// The launcher's cudaStream_t.
+    /// The cudaStream_t that a launcher has to launch in.
     Stream,
     /// A bool by value: a number, or an expression over dimensions and integer macros.
     Bool(Spanned<Formula>),
@@ -866,7 +866,7 @@ pub enum RawArg {
     F64(Spanned<Formula>),
     /// A struct by value, field by field, aligned as in C.
     Struct(Vec<Spanned<RawArg>>),
-    /// Padding bytes in a struct.
+    /// This many bytes in a struct that belong to no field.
     Pad(Spanned<u32>),
 }
 
@@ -893,7 +893,7 @@ pub struct RawTexture {
     pub memory: Option<Spanned<ImageMemory>>,
 }
 
-/// As a texture's tensor.
+/// A tensor [depth, height, width] of one to three dimensions, x last, as a texture's.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Surface")]
@@ -951,18 +951,18 @@ pub enum MapFill {
     Nan,
 }
 
-/// Names are of tensors.
+/// What computes the right answer. Names are those of the tensors.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Reference")]
 pub enum RawReference {
     /// softmax(scale * q k^T) v; q [B, Hq, Sq, D], k and v [B, Hk, Sk, D], Hq a multiple of Hk.
     Sdpa {
-        /// Queries [B, Hq, Sq, D].
+        /// The tensor of queries: [B, Hq, Sq, D].
         q: Spanned<String>,
-        /// Keys [B, Hk, Sk, D].
+        /// The tensor of keys: [B, Hk, Sk, D].
         k: Spanned<String>,
-        /// Values [B, Hk, Sk, D].
+        /// The tensor of values: [B, Hk, Sk, D].
         v: Spanned<String>,
         /// The output [B, Hq, Sq, D].
         out: Spanned<String>,
@@ -978,7 +978,7 @@ pub enum RawReference {
         a: Spanned<String>,
         /// The right matrix [.., K, N].
         b: Spanned<String>,
-        /// The output [.., M, N].
+        /// The tensor of the result: [.., M, N].
         out: Spanned<String>,
         /// A matrix [.., M, N] that is added, times `beta`. Default: none.
         c: Option<Spanned<String>>,
@@ -997,16 +997,16 @@ pub enum RawReference {
         /// Applied to each element at the end: copy neg abs relu gelu gelu_tanh silu sigmoid tanh exp sqrt. Default: none.
         epilogue: Option<Unary>,
     },
-    /// Softmax over the last dimension.
+    /// Softmax of each row, which is the last dimension.
     Softmax {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
         /// The output, of the same shape.
         out: Spanned<String>,
     },
     /// Layer normalisation over the last dimension.
     LayerNorm {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
         /// The output, of the same shape.
         out: Spanned<String>,
@@ -1019,7 +1019,7 @@ pub enum RawReference {
     },
     /// Root mean square normalisation over the last dimension.
     RmsNorm {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
         /// The output, of the same shape.
         out: Spanned<String>,
@@ -1030,27 +1030,27 @@ pub enum RawReference {
     },
     /// Sum, mean, maximum or minimum over some dimensions.
     Reduce {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
         /// The output: the dimensions of x without those that are reduced.
         out: Spanned<String>,
-        /// sum, mean, max or min.
+        /// The reduction: sum, mean, max or min.
         op: ReduceOp,
         /// The dimensions of x that are reduced, from 0: [1] of [rows, cols] gives one value for each row.
         axes: Spanned<Vec<Spanned<u32>>>,
     },
     /// The same elements, with the dimensions in another order.
     Transpose {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
-        /// The output.
+        /// The name of the output tensor.
         out: Spanned<String>,
         /// Dimension i of out is dimension permutation[i] of x.
         permutation: Spanned<Vec<Spanned<u32>>>,
     },
-    /// A function of each element.
+    /// One function, applied to each element.
     Unary {
-        /// The input.
+        /// The name of the input tensor.
         x: Spanned<String>,
         /// The output, of the same shape.
         out: Spanned<String>,
@@ -1059,7 +1059,7 @@ pub enum RawReference {
     },
     /// An operation on two elements at the same place.
     Binary {
-        /// The left operand.
+        /// The name of the left operand.
         a: Spanned<String>,
         /// The right operand, of the same shape.
         b: Spanned<String>,

@@ -5,7 +5,7 @@ use super::call::{self, Callee};
 use super::flags::check_host_flag;
 use super::raw::{Formula, RawReference};
 use super::scope::Scope;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{Compare, Reference, Tensor};
 
 /// Resolves a reference. `path` checks and normalises the path of a source file.
@@ -13,10 +13,10 @@ pub fn resolve_reference(
     spot: &Spanned<RawReference>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
-    path: &dyn Fn(&Spanned<String>) -> Result<String, Problem>,
-) -> Result<Reference, Problem> {
+    path: &dyn Fn(&Spanned<String>) -> Result<String, Mistake>,
+) -> Result<Reference, Mistake> {
     use RawReference as R;
-    let names = Names { tensors, scope };
+    let names = TensorNames { tensors, scope };
     let eps = |eps: &Option<Spanned<Formula>>| scope.eval_number_or(eps.as_ref(), 1e-5);
     let resolved = match &spot.value {
         R::Sdpa {
@@ -252,7 +252,7 @@ fn check_coverage(
     spot: &Spanned<RawReference>,
     reference: &Reference,
     tensors: &[Tensor],
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     let covered: Vec<&str> = match reference {
         Reference::Sdpa { out, .. }
         | Reference::Gemm { out, .. }
@@ -298,7 +298,7 @@ fn optional_name(spot: &Option<Spanned<String>>) -> Option<String> {
     spot.as_ref().map(|spot| spot.value.clone())
 }
 
-fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
+fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<usize>, Mistake> {
     let mut found = Vec::new();
     for axis in axes.iter() {
         let index = axis.value as usize;
@@ -317,13 +317,13 @@ fn resolve_axes(axes: &Spanned<Vec<Spanned<u32>>>, rank: usize) -> Result<Vec<us
     Ok(found)
 }
 
-struct Names<'a> {
+struct TensorNames<'a> {
     tensors: &'a [Tensor],
     scope: &'a Scope<'a>,
 }
 
-impl<'a> Names<'a> {
-    fn find_input(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
+impl<'a> TensorNames<'a> {
+    fn find_input(&self, name: &Spanned<String>) -> Result<&'a Tensor, Mistake> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_drawn() {
             return Err(name.problem(format!(
@@ -333,7 +333,7 @@ impl<'a> Names<'a> {
         Self::check_floats(name, tensor)
     }
 
-    fn find_output(&self, name: &Spanned<String>) -> Result<&'a Tensor, Problem> {
+    fn find_output(&self, name: &Spanned<String>) -> Result<&'a Tensor, Mistake> {
         let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
             return Err(name
@@ -343,7 +343,7 @@ impl<'a> Names<'a> {
         Self::check_floats(name, tensor)
     }
 
-    fn check_floats(name: &Spanned<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
+    fn check_floats(name: &Spanned<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Mistake> {
         if tensor.elem.is_float() || tensor.codec.is_some() {
             return Ok(tensor);
         }
@@ -354,17 +354,17 @@ impl<'a> Names<'a> {
             .help("a `user` reference sees integer tensors in their own type"))
     }
 
-    fn check_input(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+    fn check_input(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Mistake> {
         self.find_input(name)?;
         self.check_extents(name, wanted)
     }
 
-    fn check_output(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+    fn check_output(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Mistake> {
         self.find_output(name)?;
         self.check_extents(name, wanted)
     }
 
-    fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Problem> {
+    fn check_extents(&self, name: &Spanned<String>, wanted: &[usize]) -> Result<(), Mistake> {
         let found = call::find_tensor(name, self.tensors)?.value_dims();
         if found == wanted {
             return Ok(());
@@ -372,7 +372,7 @@ impl<'a> Names<'a> {
         Err(self.mismatch(name, found, wanted))
     }
 
-    fn mismatch(&self, name: &Spanned<String>, found: &[usize], wanted: &[usize]) -> Problem {
+    fn mismatch(&self, name: &Spanned<String>, found: &[usize], wanted: &[usize]) -> Mistake {
         self.scope.problem(
             name,
             format!("`{name}` is {found:?}; the reference needs {wanted:?}"),
@@ -384,7 +384,7 @@ impl<'a> Names<'a> {
         &self,
         name: &Spanned<String>,
         transpose: bool,
-    ) -> Result<(&'a [usize], usize, usize), Problem> {
+    ) -> Result<(&'a [usize], usize, usize), Mistake> {
         match self.find_input(name)?.value_dims() {
             [batch @ .., rows, columns] if transpose => Ok((batch, *columns, *rows)),
             [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
@@ -395,7 +395,7 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the length of the last dimension of `x`, after it has checked that `out` has the extents of `x`.
-    fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Problem> {
+    fn check_rows(&self, x: &Spanned<String>, out: &Spanned<String>) -> Result<usize, Mistake> {
         let dims = self.find_input(x)?.value_dims();
         self.check_output(out, dims)?;
         dims.last()

@@ -2,11 +2,11 @@
 
 use super::names::check_identifier;
 use super::raw::{self, RawRival};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use super::{defaults, scope};
 use model::Rival;
 
-pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Problem> {
+pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Mistake> {
     raw.rivals
         .iter()
         .map(|(name, rival)| resolve_rival(kernel, name, rival))
@@ -17,7 +17,7 @@ pub fn resolve_rivals(kernel: &str, raw: &raw::Kernel) -> Result<Vec<Rival>, Pro
 pub fn read_command(
     words: &Spanned<Vec<Spanned<String>>>,
     example: &str,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Vec<String>, Mistake> {
     match words.first() {
         Some(program) if !program.trim().is_empty() => {}
         Some(program) => return Err(program.problem("the program has no name")),
@@ -37,7 +37,7 @@ fn resolve_rival(
     kernel: &str,
     name: &Spanned<String>,
     raw: &Spanned<RawRival>,
-) -> Result<Rival, Problem> {
+) -> Result<Rival, Mistake> {
     check_identifier(name, "rival")?;
     let command = read_command(&raw.command, "[python3, rivals/torch_sdpa.py]")?;
     if raw.backends.is_empty() {

@@ -1,7 +1,7 @@
 //! Gives names their meaning at one shape, and evaluates formulas there.
 
 use super::raw::Formula;
-use super::yaml::{Problem, Spanned, suggest};
+use super::yaml::{Mistake, Spanned, suggest};
 use model::Num;
 use model::expr::{self, Env, EvalError, ExprValue, Expression, Name, Unit, unit};
 use std::collections::BTreeMap;
@@ -78,14 +78,14 @@ impl<'a> Scope<'a> {
         &self.env
     }
 
-    pub fn eval_integer(&self, formula: &Spanned<Formula>) -> Result<i64, Problem> {
+    pub fn eval_integer(&self, formula: &Spanned<Formula>) -> Result<i64, Mistake> {
         let expression = parse_expression(formula, &formula.0)?;
         expression
             .integer(&self.env)
             .map_err(|error| self.explain_error(formula, &error))
     }
 
-    pub fn eval_number(&self, formula: &Spanned<Formula>) -> Result<f64, Problem> {
+    pub fn eval_number(&self, formula: &Spanned<Formula>) -> Result<f64, Mistake> {
         let expression = parse_expression(formula, &formula.0)?;
         expression
             .number(&self.env)
@@ -96,7 +96,7 @@ impl<'a> Scope<'a> {
         &self,
         formula: Option<&Spanned<Formula>>,
         absent: f64,
-    ) -> Result<Num, Problem> {
+    ) -> Result<Num, Mistake> {
         formula
             .map_or(Ok(absent), |formula| self.eval_number(formula))
             .map(Num)
@@ -108,7 +108,7 @@ impl<'a> Scope<'a> {
         formula: &Spanned<Formula>,
         what: &str,
         range: RangeInclusive<i64>,
-    ) -> Result<i64, Problem> {
+    ) -> Result<i64, Mistake> {
         let value = self.eval_integer(formula)?;
         if range.contains(&value) {
             return Ok(value);
@@ -124,7 +124,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns a problem that names the shape.
-    pub fn problem<T>(&self, spot: &Spanned<T>, message: impl Into<String>) -> Problem {
+    pub fn problem<T>(&self, spot: &Spanned<T>, message: impl Into<String>) -> Mistake {
         let mut message = message.into();
         if !self.shape.is_empty() {
             message += &format!(" (at shape `{}`)", self.shape);
@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         spot.problem(message)
     }
 
-    pub fn explain_error<T>(&self, spot: &Spanned<T>, error: &EvalError) -> Problem {
+    pub fn explain_error<T>(&self, spot: &Spanned<T>, error: &EvalError) -> Mistake {
         match error {
             EvalError::Missing(names) => match names.first() {
                 Some(name) => self.explain_unknown(spot, name),
@@ -146,7 +146,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the problem of a name that has no value here.
-    pub fn explain_unknown<T>(&self, spot: &Spanned<T>, name: &Name) -> Problem {
+    pub fn explain_unknown<T>(&self, spot: &Spanned<T>, name: &Name) -> Mistake {
         let text = name.to_string();
         if let Some(value) = self.opaque.get(text.as_str()) {
             return self.problem(
@@ -183,7 +183,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Parses `text`, which is a part of the scalar at `spot`.
-pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, Problem> {
+pub fn parse_expression<T>(spot: &Spanned<T>, text: &str) -> Result<Expression, Mistake> {
     Expression::parse(text).map_err(|error| {
         let problem = spot.problem(format!("`{text}`: {error}"));
         let problem = problem.offset(error.column - 1);
@@ -209,7 +209,7 @@ pub fn parse_duration(
     formula: &Spanned<Formula>,
     what: &str,
     ns: RangeInclusive<f64>,
-) -> Result<f64, Problem> {
+) -> Result<f64, Mistake> {
     let text = formula.0.trim();
     let is_time = matches!(
         unit_suffix(text).and_then(unit),

@@ -4,7 +4,7 @@ use super::defaults;
 use super::names::{check_file_name, check_identifier};
 use super::raw::{self, DEFAULT};
 use super::scope::{self, Scope};
-use super::yaml::{Ordered, Position, Problem, Spanned, find_repeated, suggest};
+use super::yaml::{Mistake, Ordered, Position, Spanned, find_repeated, suggest};
 use model::Metric;
 use model::expr::Name;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct NamedShape {
     pub seeds: Vec<u64>,
 }
 
-pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
+pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Mistake> {
     let Some(written) = &raw.shapes else {
         let shape = NamedShape {
             name: DEFAULT.to_owned(),
@@ -64,7 +64,7 @@ fn resolve_dims(
     shape: &str,
     written: &raw::Dims,
     macros: &Ordered<Spanned<raw::Word>>,
-) -> Result<BTreeMap<String, i64>, Problem> {
+) -> Result<BTreeMap<String, i64>, Mistake> {
     let mut formulas = Vec::new();
     for (dim, formula) in written.iter() {
         let expression = scope::parse_expression(formula, &formula.0)?;
@@ -99,7 +99,7 @@ fn resolve_dims(
 fn explain_cycle(
     formulas: &[(&str, &Spanned<raw::Formula>, Vec<String>)],
     known: &BTreeMap<String, i64>,
-) -> Problem {
+) -> Mistake {
     let of = |wanted: &str| formulas.iter().find(|(dim, ..)| *dim == wanted);
     let open = |names: &[String]| {
         names
@@ -124,7 +124,7 @@ fn explain_cycle(
         .map(|dim| format!("`{dim}`"))
         .collect();
     let at = of(&first).map_or_else(Position::default, |(_, formula, _)| formula.at);
-    Problem::new(
+    Mistake::new(
         at,
         format!("dimensions of one another: {}", circle.join(" needs ")),
     )
@@ -134,7 +134,7 @@ fn explain_cycle(
 pub fn choose_shapes(
     all: &[NamedShape],
     names: Option<&Spanned<Vec<Spanned<String>>>>,
-) -> Result<Vec<NamedShape>, Problem> {
+) -> Result<Vec<NamedShape>, Mistake> {
     let Some(names) = names else {
         return Ok(all.to_vec());
     };
@@ -156,7 +156,7 @@ pub fn choose_shapes(
     }
 }
 
-fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
+fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Mistake> {
     let Some(Spanned {
         value: raw::Seeds::ByShape(by),
         ..
@@ -173,8 +173,8 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
     }
 }
 
-fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
-    fn read_list(seeds: &Spanned<raw::Seeds>) -> Result<Vec<u64>, Problem> {
+fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Mistake> {
+    fn read_list(seeds: &Spanned<raw::Seeds>) -> Result<Vec<u64>, Mistake> {
         let problem = |message: &str| Err(seeds.problem(message));
         match &seeds.value {
             raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),

@@ -1,7 +1,7 @@
 //! Reads YAML text, and finds the places of its keys and values.
 
 use super::tree::Tree;
-use super::yaml::{Position, Problem, Spanned, YamlPlace, suggest};
+use super::yaml::{Mistake, Position, Spanned, YamlPlace, suggest};
 use model::{Binary, Unary};
 use serde::de::DeserializeOwned;
 use serde::de::value::StrDeserializer;
@@ -52,13 +52,13 @@ impl<'a> Source<'a> {
         // A key without a value would be read as an empty list of gates.
         if let Some((at, _)) = source.find(|_, node| matches!(node, Some(Tree::Null))) {
             return Err(source.diagnose(
-                &Problem::new(at, "the key has no value")
+                &Mistake::new(at, "the key has no value")
                     .help("give it a value, or remove the key; an empty mapping is `{}`"),
             ));
         }
         if let Some(Spanned { value, at }) = source.find_lost_sign() {
             return Err(source.diagnose(
-                &Problem::new(
+                &Mistake::new(
                     at,
                     format!("`+{value}` without quotes is the number {value}"),
                 )
@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// Returns an error for unknown, missing and duplicate keys, and for values of the wrong type.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
         let options = reader_options(self.text, DuplicateKeyPolicy::Error);
         serde_yaml::from_str_with_options(self.text, options)
             .map_err(|error| self.place(&error, explain_error(&error)))
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
 
     /// Moves a problem to the place that it is about. serde names the same key for the key, for its value, and for the
     /// mapping that it is in.
-    fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
+    fn place(&self, error: &serde_yaml::Error, mut problem: Mistake) -> Mistake {
         use serde_yaml::Error as E;
         let place = problem.at.written;
         match root_error(error) {
@@ -202,7 +202,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the whole message of a problem, with its place.
-    pub fn diagnose(&self, problem: &Problem) -> Diagnostic {
+    pub fn diagnose(&self, problem: &Mistake) -> Diagnostic {
         let mut diagnostic = Diagnostic::new(&problem.message);
         diagnostic.help.clone_from(&problem.help);
         let YamlPlace { line, column } = problem.at.written;
@@ -228,7 +228,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the number of columns from the start of a scalar to the character that the problem is about.
-    fn offset(&self, problem: &Problem) -> u64 {
+    fn offset(&self, problem: &Mistake) -> u64 {
         let lines: Vec<&str> = self.text.lines().collect();
         match char_at(&lines, problem.at.written) {
             // The text of a block scalar is on other lines, and an anchor or tag is before its value.
@@ -339,7 +339,7 @@ fn is_named<T: DeserializeOwned>(name: &str) -> bool {
 }
 
 /// Explains an error of the YAML reader in words that fit a file of gates.
-fn explain_error(error: &serde_yaml::Error) -> Problem {
+fn explain_error(error: &serde_yaml::Error) -> Mistake {
     use serde_yaml::Error as E;
     let place = root_error(error)
         .location()
@@ -352,7 +352,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
         is_key: false,
     };
     let one_of = |what: &str, name: &str, expected: &[&'static str]| {
-        let problem = Problem::new(at, format!("unknown {what} `{name}`"))
+        let problem = Mistake::new(at, format!("unknown {what} `{name}`"))
             .help(suggest(name, expected.iter().copied()));
         if expected.contains(&"nullptr") {
             problem.help("write an argument like {tensor: x} or {i32: N}")
@@ -374,7 +374,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
             variant, expected, ..
         } => return one_of("name", variant, expected),
         E::SerdeMissingField { field, .. } => {
-            let problem = Problem::new(at, format!("the key `{field}` is missing"));
+            let problem = Mistake::new(at, format!("the key `{field}` is missing"));
             return match key_example(field) {
                 Some(example) => problem.help(example),
                 None => problem,
@@ -420,7 +420,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
             ..
         }
         | E::AliasReplayLimitExceeded { .. } => {
-            return Problem::new(
+            return Mistake::new(
                 at,
                 format!("more values than a file of this length may have, at most {MOST_NODES}"),
             )
@@ -433,7 +433,7 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
                 .into_owned()
         }
     };
-    Problem::new(at, message)
+    Mistake::new(at, message)
 }
 
 /// The description of the key `reference`.

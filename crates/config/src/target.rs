@@ -4,7 +4,7 @@ use super::gates::GateResolver;
 use super::limit::read_limit;
 use super::scope::Scope;
 use super::written::{Key, WrittenGate, WrittenTargets};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{Case, Facet, Limit, Subject, Target};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub fn resolve(
     resolver: &GateResolver<'_>,
     written: &[WrittenTargets<'_>],
     cases: &[Case],
-) -> Result<Vec<Target>, Problem> {
+) -> Result<Vec<Target>, Mistake> {
     let nowhere = BTreeMap::new();
     let kernel = resolver.kernel;
     let mut targets = Vec::new();
@@ -44,8 +44,8 @@ fn subject_targets(
     written: &WrittenTargets<'_>,
     subject: &Subject,
     scope: &Scope<'_>,
-    limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Problem>,
-) -> Result<Vec<Target>, Problem> {
+    limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spanned<String>>, Mistake>,
+) -> Result<Vec<Target>, Mistake> {
     let is_unit = matches!(subject, Subject::Unit(_));
     let context = resolver.make_context(scope, is_unit);
     let mut targets = Vec::new();

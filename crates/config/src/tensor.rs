@@ -6,7 +6,7 @@ use super::names::check_identifier;
 use super::packed;
 use super::raw::{Formula, Per, RawCodec, RawCompare, RawTensor, RawType};
 use super::scope::{self, Scope};
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::expr::{Name, ValueKind};
 use model::{Codec, CodecScheme, Compare, ElemType, Expr, Num, Role, Tensor};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub type Declared<'a> = (&'a Spanned<String>, &'a Spanned<RawTensor>);
 pub fn resolve_tensors(
     declared: &[Declared<'_>],
     scope: &Scope<'_>,
-) -> Result<Vec<Tensor>, Problem> {
+) -> Result<Vec<Tensor>, Mistake> {
     let mut bytes = 0u64;
     let mut tensors = Vec::new();
     for (name, raw) in declared {
@@ -47,7 +47,7 @@ fn resolve_tensor(
     name: &Spanned<String>,
     raw: &Spanned<RawTensor>,
     scope: &Scope<'_>,
-) -> Result<Tensor, Problem> {
+) -> Result<Tensor, Mistake> {
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
     let layout = match &raw.elem.value {
         RawType::Struct(fields) => Some(packed::resolve_struct(fields, &raw.elem, scope)?),
@@ -91,7 +91,7 @@ fn resolve_tensor(
             .map(|fill| ("fill", fill.at))
             .or_else(|| raw.codec.as_ref().map(|codec| ("codec", codec.at)));
         if let Some((key, at)) = at {
-            return Err(Problem::new(
+            return Err(Mistake::new(
                 at,
                 format!("`{name}` is not an input: `{key}` is not allowed"),
             ));
@@ -195,7 +195,7 @@ fn resolve_compare(
     rank: usize,
     tensors: &[Tensor],
     scope: &Scope<'_>,
-) -> Result<Compare, Problem> {
+) -> Result<Compare, Mistake> {
     let tensor = find_tensor(name, tensors)?;
     if !tensor.role.is_result() {
         return Err(raw.problem(format!(
@@ -249,10 +249,10 @@ fn resolve_index(
     condition: &Spanned<String>,
     tensor: &Tensor,
     scope: &Scope<'_>,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Vec<String>, Mistake> {
     let rank = tensor.dims.len();
     let is_taken = |name: &str| scope.env().contains_key(&Name::plain(name));
-    let propose = |problem: Problem| {
+    let propose = |problem: Mistake| {
         let names: Vec<String> = (0..rank).map(|at| format!("index{at}")).collect();
         problem.help(format!("name the indices: index: [{}]", names.join(", ")))
     };
@@ -294,7 +294,7 @@ fn resolve_condition(
     condition: &Spanned<String>,
     index: Vec<String>,
     scope: &Scope<'_>,
-) -> Result<Compare, Problem> {
+) -> Result<Compare, Mistake> {
     let expression = scope::parse_expression(condition, condition)?;
     if expression.kind() != ValueKind::Truth {
         return Err(condition
@@ -329,7 +329,7 @@ fn resolve_strides(
     raw: &Spanned<Vec<Spanned<Formula>>>,
     dims: &[usize],
     scope: &Scope<'_>,
-) -> Result<Vec<usize>, Problem> {
+) -> Result<Vec<usize>, Mistake> {
     if raw.len() != dims.len() {
         return Err(raw.problem(format!(
             "{} strides for {} dimensions",
@@ -370,7 +370,7 @@ fn resolve_codec(
     elem: ElemType,
     dims: &[usize],
     scope: &Scope<'_>,
-) -> Result<Codec, Problem> {
+) -> Result<Codec, Mistake> {
     // These are the largest magnitude, and the code of zero if codes are offset.
     let (largest, offset) = match elem {
         ElemType::E4m3 => (448.0, 0),
@@ -409,7 +409,7 @@ fn resolve_codec(
             // i8 has one more code below zero than above, and -128 is not one of the 127 levels.
             if count > room {
                 let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
-                return Err(Problem::new(
+                return Err(Mistake::new(
                     at,
                     format!(
                         "{count} levels around the zero point {zero} do not fit the type: at most {room}"
@@ -456,7 +456,7 @@ fn resolve_block(
     per: &Spanned<Per>,
     dims: &[usize],
     scope: &Scope<'_>,
-) -> Result<Vec<usize>, Problem> {
+) -> Result<Vec<usize>, Mistake> {
     match &per.value {
         Per::Tensor => Ok(dims.to_vec()),
         Per::Axes(axes) => {

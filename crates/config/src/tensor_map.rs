@@ -2,7 +2,7 @@
 
 use super::raw::{Formula, MapFill, RawIm2col, RawTensorMap};
 use super::scope::Scope;
-use super::yaml::{Problem, Spanned};
+use super::yaml::{Mistake, Spanned};
 use model::{Arg, Boxes, ElemType, Im2col, MapElement, Swizzle, Tensor, TensorMap};
 
 // The limits are in the CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
@@ -19,7 +19,7 @@ pub fn resolve_tensor_map(
     raw: &Spanned<RawTensorMap>,
     tensor: &Tensor,
     scope: &Scope<'_>,
-) -> Result<Arg, Problem> {
+) -> Result<Arg, Mistake> {
     let element = element(tensor.elem);
     let swizzle = resolve_swizzle(raw.swizzle.as_ref())?;
     let (mut extents, mut strides) = resolve_view(raw, tensor, scope)?;
@@ -93,7 +93,7 @@ fn resolve_view(
     raw: &Spanned<RawTensorMap>,
     tensor: &Tensor,
     scope: &Scope<'_>,
-) -> Result<(Vec<u64>, Vec<u64>), Problem> {
+) -> Result<(Vec<u64>, Vec<u64>), Mistake> {
     let name = &tensor.name;
     let refuse = |message: String| match &raw.shape {
         Some(shape) => scope.problem(shape, message),
@@ -164,7 +164,7 @@ fn resolve_boxes(
     dimensions: usize,
     element: MapElement,
     scope: &Scope<'_>,
-) -> Result<Boxes, Problem> {
+) -> Result<Boxes, Mistake> {
     match (&raw.extents, &raw.im2col) {
         (Some(extents), None) => {
             let extents = resolve_box(raw, extents, dimensions, element, scope)?;
@@ -181,13 +181,14 @@ fn resolve_boxes(
     }
 }
 
+/// Returns the extents of a box in elements, the dimension that is contiguous in memory first, as CUDA counts them.
 fn resolve_box(
     raw: &RawTensorMap,
     extents: &Spanned<Vec<Spanned<Formula>>>,
     dimensions: usize,
     element: MapElement,
     scope: &Scope<'_>,
-) -> Result<Vec<u32>, Problem> {
+) -> Result<Vec<u32>, Mistake> {
     let values = resolve_each(extents, "the extent", MOST_OF_BOX, scope)?;
     check_count(extents, "box", values.len(), dimensions, scope)?;
     if let (Some(extent), Some(spot)) = (values.last(), extents.last()) {
@@ -212,7 +213,7 @@ fn resolve_im2col(
     dimensions: usize,
     element: MapElement,
     scope: &Scope<'_>,
-) -> Result<Im2col, Problem> {
+) -> Result<Im2col, Mistake> {
     // 16 bits hold a corner's offsets in all dimensions but images and channels.
     let most = match dimensions {
         3 => 1 << 15,
@@ -260,7 +261,7 @@ fn check_row(
     name: &str,
     bytes: u64,
     scope: &Scope<'_>,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     if !bytes.is_multiple_of(CHUNK) {
         let what = format!("{name} has {bytes} bytes; TMA needs a multiple of {CHUNK}");
         return Err(scope.problem(spot, what));
@@ -280,7 +281,7 @@ fn resolve_steps(
     raw: &RawTensorMap,
     dimensions: usize,
     scope: &Scope<'_>,
-) -> Result<Vec<u32>, Problem> {
+) -> Result<Vec<u32>, Mistake> {
     let Some(steps) = &raw.steps else {
         return Ok(vec![1; dimensions]);
     };
@@ -297,7 +298,7 @@ fn resolve_steps(
     Ok(values.into_iter().map(|step| step as u32).collect())
 }
 
-fn resolve_swizzle(raw: Option<&Spanned<u32>>) -> Result<Swizzle, Problem> {
+fn resolve_swizzle(raw: Option<&Spanned<u32>>) -> Result<Swizzle, Mistake> {
     match raw {
         None => Ok(Swizzle::None),
         Some(spot) => match spot.value {
@@ -318,7 +319,7 @@ fn resolve_each(
     what: &str,
     most: i64,
     scope: &Scope<'_>,
-) -> Result<Vec<u64>, Problem> {
+) -> Result<Vec<u64>, Mistake> {
     let value = |formula| scope.eval_integer_in(formula, what, 1..=most);
     formulas
         .iter()
@@ -332,7 +333,7 @@ fn check_count<T>(
     has: usize,
     dimensions: usize,
     scope: &Scope<'_>,
-) -> Result<(), Problem> {
+) -> Result<(), Mistake> {
     if has == dimensions {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use super::raw::{RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::NamedShape;
 use super::variant::KernelVariant;
-use super::yaml::{Position, Problem, Spanned, find_repeated, suggest};
+use super::yaml::{Mistake, Position, Spanned, find_repeated, suggest};
 use model::expr::{Env, ExprValue, Expression, Name, ValueKind};
 use model::{Gate, Metric, Rule};
 use search::{Parameter, Space};
@@ -111,7 +111,7 @@ pub fn is_asked(gate: &Gate) -> bool {
 }
 
 /// Resolves the space of one variant, if it has any. `shapes` are all shapes of the kernel.
-pub fn resolve(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<Option<Tune>, Problem> {
+pub fn resolve(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<Option<Tune>, Mistake> {
     let Some(raw) = kernel.tune else {
         return Ok(None);
     };
@@ -131,7 +131,7 @@ fn read(
     kernel: &KernelVariant<'_>,
     raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
-) -> Result<Tune, Problem> {
+) -> Result<Tune, Mistake> {
     let source = &kernel.raw.source;
     if Precompiled::from_path(source).is_some() {
         return Err(raw.problem("the source is compiled already: a macro can change nothing in it"));
@@ -174,7 +174,7 @@ fn read_parameters(
     kernel: &KernelVariant<'_>,
     raw: &Spanned<RawTune>,
     shapes: &[NamedShape],
-) -> Result<(Vec<Parameter>, Vec<Position>), Problem> {
+) -> Result<(Vec<Parameter>, Vec<Position>), Mistake> {
     if raw.parameters.is_empty() {
         return Err(raw
             .parameters
@@ -224,7 +224,7 @@ fn read_constraint(
     text: &Spanned<String>,
     known: &[String],
     shapes: &[NamedShape],
-) -> Result<Constraint, Problem> {
+) -> Result<Constraint, Mistake> {
     let expression = scope::parse_expression(text, text)?;
     let problem = |message: String| text.problem(message);
     if expression.kind() == ValueKind::Number {
@@ -252,7 +252,7 @@ fn read_constraint(
 fn read_objective(
     raw: &Spanned<RawObjective>,
     shapes: &[NamedShape],
-) -> Result<Vec<(String, f64)>, Problem> {
+) -> Result<Vec<(String, f64)>, Mistake> {
     let find = |name: Spanned<String>| {
         let known = shapes.iter().map(|shape| shape.name.as_str());
         if known.clone().any(|shape| *name == *shape) {
@@ -292,7 +292,7 @@ fn read_objective(
 
 impl Tune {
     /// Returns the valid configurations, of which there is at least one.
-    pub(super) fn space(&self) -> Result<Space, Problem> {
+    pub(super) fn space(&self) -> Result<Space, Mistake> {
         let mut broken = None;
         // Counts for each constraint the combinations that hold it, and those that hold it and all constraints before
         // it.
@@ -324,7 +324,7 @@ impl Tune {
             }
             holds
         });
-        let space = space.map_err(|why| Problem::new(self.at, why.to_string()))?;
+        let space = space.map_err(|why| Mistake::new(self.at, why.to_string()))?;
         if let Some(problem) = broken {
             return Err(problem);
         }
@@ -335,7 +335,7 @@ impl Tune {
         }
     }
 
-    fn explain_empty(&self, held: &[(u64, u64)]) -> Problem {
+    fn explain_empty(&self, held: &[(u64, u64)]) -> Mistake {
         let first = self
             .constraints
             .iter()
@@ -343,7 +343,7 @@ impl Tune {
             .position(|(_, (_, left))| *left == 0);
         let Some((at, constraint)) = first.and_then(|at| Some((at, self.constraints.get(at)?)))
         else {
-            return Problem::new(self.at, "no configuration is valid");
+            return Mistake::new(self.at, "no configuration is valid");
         };
         let alone = held.get(at).map_or(0, |(alone, _)| *alone);
         let message = match alone {

@@ -12,7 +12,7 @@ use super::raw::GatesFile;
 use super::select::{Selection, select};
 use super::source::Source;
 use super::tune::Tune;
-use super::yaml::{Problem, suggest};
+use super::yaml::{Mistake, suggest};
 use model::Reference;
 use search::Space;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub fn load_tuning(path: &Path, name: &str, sim_budget: Option<u64>) -> Result<T
         .read()
         .map_err(|problem| Error::Usage(source.diagnose(&problem)))?;
     let refuse = |message: String| {
-        let problem = Problem::new(tune.at, message);
+        let problem = Mistake::new(tune.at, message);
         Err(Error::Usage(source.diagnose(&problem)))
     };
     let cases = &loaded.plan.cases;
@@ -209,14 +209,14 @@ impl Tuning {
     /// Reports a problem with a parameter, at its place.
     pub fn refuse_parameter(&self, at: usize, message: String) -> Error {
         let place = self.tune.places.get(at).copied().unwrap_or(self.tune.at);
-        self.refuse(&Problem::new(place, message))
+        self.refuse(&Mistake::new(place, message))
     }
 
-    fn refuse(&self, problem: &Problem) -> Error {
+    fn refuse(&self, problem: &Mistake) -> Error {
         Error::Usage(self.diagnose(problem))
     }
 
-    fn diagnose(&self, problem: &Problem) -> Diagnostic {
+    fn diagnose(&self, problem: &Mistake) -> Diagnostic {
         let Places { file, text } = &self.loaded.places;
         match Source::parse(file, text) {
             Ok(source) => source.diagnose(problem),

@@ -8,7 +8,7 @@ use super::raw::{self, DEFAULT, RawArg, RawLaunch, RawReference};
 use super::shape::{NamedShape, choose_shapes};
 use super::tensor::Declared;
 use super::written::{WrittenGate, WrittenTargets, merge_gates, merge_targets};
-use super::yaml::{Ordered, Position, Problem, Spanned, suggest};
+use super::yaml::{Mistake, Ordered, Position, Spanned, suggest};
 use model::{Arch, Determinism, UnitId};
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub fn resolve_variants<'a>(
     name: &'a Spanned<String>,
     raw: &'a raw::Kernel,
     shapes: &[NamedShape],
-) -> Result<Vec<KernelVariant<'a>>, Problem> {
+) -> Result<Vec<KernelVariant<'a>>, Mistake> {
     let Some(variants) = &raw.variants else {
         return Ok(vec![resolve_variant(name, DEFAULT, raw, None, shapes)?]);
     };
@@ -85,7 +85,7 @@ pub fn resolve_variant<'a>(
     raw: &'a raw::Kernel,
     changes: Option<&'a raw::Variant>,
     shapes: &[NamedShape],
-) -> Result<KernelVariant<'a>, Problem> {
+) -> Result<KernelVariant<'a>, Mistake> {
     let mut tensors: Vec<Declared<'a>> = raw
         .tensors
         .iter()
@@ -141,7 +141,7 @@ pub fn resolve_variant<'a>(
 fn resolve_call<'a>(
     raw: &'a raw::Kernel,
     changes: Option<&'a raw::Variant>,
-) -> Result<Call<'a>, Problem> {
+) -> Result<Call<'a>, Mistake> {
     let of_variant = changes.and_then(|changes| changes.sequence.as_ref());
     let own_entry = changes.and_then(|changes| changes.entry.as_ref());
     let own_launch = changes.and_then(|changes| changes.launch.as_ref());
@@ -155,7 +155,7 @@ fn resolve_call<'a>(
         ),
     };
     let sequence = of_variant.or(raw.sequence.as_ref());
-    let both = |at, keys: &str| Problem::new(at, format!("either {keys}, not both"));
+    let both = |at, keys: &str| Mistake::new(at, format!("either {keys}, not both"));
     match (entry, sequence, &raw.launcher) {
         (Some(entry), None, None) => {
             let args = args.ok_or_else(|| missing_args(entry.at))?;
@@ -173,7 +173,7 @@ fn resolve_call<'a>(
             let in_steps = args.map(|args| (args.at, "args"));
             let in_steps = in_steps.or(launch.map(|launch| (launch.at, "launch")));
             if let Some((at, key)) = in_steps {
-                return Err(Problem::new(
+                return Err(Mistake::new(
                     at,
                     format!("each step of a sequence has its own `{key}`: remove this one"),
                 ));
@@ -208,7 +208,7 @@ fn resolve_call<'a>(
 /// Returns each launch with the changes of memory before it, and the last launch also with the changes after it.
 fn resolve_sequence(
     sequence: &Spanned<Vec<Spanned<raw::RawStep>>>,
-) -> Result<Vec<WrittenStep<'_>>, Problem> {
+) -> Result<Vec<WrittenStep<'_>>, Mistake> {
     let mut steps: Vec<WrittenStep<'_>> = Vec::new();
     let mut open = Vec::new();
     for step in sequence.iter() {
@@ -237,18 +237,18 @@ fn resolve_sequence(
     Ok(steps)
 }
 
-fn missing_launch(at: Position) -> Problem {
-    Problem::new(at, "the key `launch` is missing").help("launch: {grid: [...], block: [...]}")
+fn missing_launch(at: Position) -> Mistake {
+    Mistake::new(at, "the key `launch` is missing").help("launch: {grid: [...], block: [...]}")
 }
 
-fn missing_args(at: Position) -> Problem {
-    Problem::new(at, "the key `args` is missing")
+fn missing_args(at: Position) -> Mistake {
+    Mistake::new(at, "the key `args` is missing")
         .help("args: [{tensor: x}, {i32: N}], in the order of the parameters")
 }
 
 fn resolve_defines(
     layers: &[Option<&Ordered<Spanned<raw::Word>>>],
-) -> Result<BTreeMap<String, String>, Problem> {
+) -> Result<BTreeMap<String, String>, Mistake> {
     let mut defines = BTreeMap::new();
     for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
         check_identifier(name, "macro")?;
@@ -274,7 +274,7 @@ impl<'a> KernelVariant<'a> {
         &self,
         named: &Spanned<String>,
         shape: Option<&str>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Mistake> {
         let variant = self.variant;
         if self.failing.is_some() {
             let message = format!("`{variant}` is expected to fail, and is no measure for others");

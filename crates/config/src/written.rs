@@ -3,11 +3,11 @@
 use super::names::suggest_metric;
 use super::raw::{self, BECAUSE, CONDITIONS, COUNTERS, DEFAULT, Limits};
 use super::shape::NamedShape;
-use super::yaml::{Ordered, Problem, Spanned};
+use super::yaml::{Mistake, Ordered, Spanned};
 use model::{Arch, Metric};
 
 /// Returns the texts of a limit that is the same everywhere: one limit, or a list of limits.
-pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem> {
+pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Mistake> {
     match &limits.value {
         Limits::All(items)
             if items
@@ -26,8 +26,8 @@ pub fn read_texts(limits: &Spanned<Limits>) -> Result<Vec<Spanned<String>>, Prob
 fn read_items(
     list: &Spanned<Limits>,
     items: &[Spanned<Limits>],
-    read: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem>,
-) -> Result<Vec<Spanned<String>>, Problem> {
+    read: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Mistake>,
+) -> Result<Vec<Spanned<String>>, Mistake> {
     if items.is_empty() {
         return Err(list.problem("an empty list sets no limit"));
     }
@@ -41,7 +41,7 @@ fn choose<'a>(
     key: &str,
     known: &[String],
     what: &str,
-) -> Result<Option<&'a Spanned<Limits>>, Problem> {
+) -> Result<Option<&'a Spanned<Limits>>, Mistake> {
     let stranger = by
         .iter()
         .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
@@ -62,7 +62,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub fn parse(name: &Spanned<String>) -> Result<Self, Problem> {
+    pub fn parse(name: &Spanned<String>) -> Result<Self, Mistake> {
         match name.as_str() {
             COUNTERS => Ok(Self::Counters),
             CONDITIONS => Ok(Self::Conditions),
@@ -85,7 +85,7 @@ pub struct WrittenGate<'a> {
 pub fn merge_gates<'a>(
     kernel: &'a raw::Gates,
     variant: Option<&'a raw::Gates>,
-) -> Result<Vec<WrittenGate<'a>>, Problem> {
+) -> Result<Vec<WrittenGate<'a>>, Mistake> {
     let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
     merge_limits(kernel.0.iter().chain(variant))
 }
@@ -93,7 +93,7 @@ pub fn merge_gates<'a>(
 /// Merges the limits on each metric from several layers.
 pub fn merge_limits<'a>(
     written: impl Iterator<Item = &'a (Spanned<String>, Spanned<Limits>)>,
-) -> Result<Vec<WrittenGate<'a>>, Problem> {
+) -> Result<Vec<WrittenGate<'a>>, Mistake> {
     let mut merged: Vec<WrittenGate<'a>> = Vec::new();
     for (name, limits) in written {
         let key = Key::parse(name)?;
@@ -111,7 +111,7 @@ pub fn merge_limits<'a>(
 
 impl WrittenGate<'_> {
     /// Returns the conditions. They have no names by which one could replace another, so all of them hold.
-    pub fn conditions(&self) -> Result<Vec<Spanned<String>>, Problem> {
+    pub fn conditions(&self) -> Result<Vec<Spanned<String>>, Mistake> {
         let texts: Vec<_> = self
             .layers
             .iter()
@@ -127,8 +127,8 @@ impl WrittenGate<'_> {
         key: &str,
         known: &[String],
         what: &str,
-        lacking: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Problem>,
-    ) -> Result<Option<Vec<Spanned<String>>>, Problem> {
+        lacking: impl Fn(&Spanned<Limits>) -> Result<Vec<Spanned<String>>, Mistake>,
+    ) -> Result<Option<Vec<Spanned<String>>>, Mistake> {
         let mut found = None;
         for limits in &self.layers {
             match &limits.value {
@@ -157,11 +157,11 @@ impl WrittenGate<'_> {
         &self,
         arch: Arch,
         known: &[Arch],
-    ) -> Result<Vec<Spanned<String>>, Problem> {
+    ) -> Result<Vec<Spanned<String>>, Mistake> {
         let key = arch.to_string();
         let known: Vec<String> = known.iter().map(Arch::to_string).collect();
         let lacking = |at| {
-            Err(Problem::new(at, format!("no limit for {key}"))
+            Err(Mistake::new(at, format!("no limit for {key}"))
                 .help(format!("add `{key}` or `{DEFAULT}`")))
         };
         let limits = self.limits(&key, &known, "architecture", |item| lacking(item.at))?;
@@ -174,7 +174,7 @@ impl WrittenGate<'_> {
         &self,
         key: &str,
         known: &[NamedShape],
-    ) -> Result<Vec<Spanned<String>>, Problem> {
+    ) -> Result<Vec<Spanned<String>>, Mistake> {
         let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
         let limits = self.limits(key, &known, "shape", |_| Ok(Vec::new()))?;
         Ok(limits.unwrap_or_default())
@@ -191,7 +191,7 @@ pub struct WrittenTargets<'a> {
 pub fn merge_targets<'a>(
     kernel: &'a raw::Targets,
     variant: Option<&'a raw::Targets>,
-) -> Result<Vec<WrittenTargets<'a>>, Problem> {
+) -> Result<Vec<WrittenTargets<'a>>, Mistake> {
     let own = variant.map(|targets| &targets.0);
     let replaced = |name: &str| own.is_some_and(|own| own.get(name).is_some());
     let of_kernel = read_targets(&kernel.0, |name| !replaced(name))?;
@@ -202,7 +202,7 @@ pub fn merge_targets<'a>(
 fn read_targets<'a>(
     written: &'a Ordered<Spanned<Limits>>,
     is_meant: impl Fn(&str) -> bool,
-) -> Result<WrittenTargets<'a>, Problem> {
+) -> Result<WrittenTargets<'a>, Mistake> {
     let mut because = None;
     if let Some(text) = written.get(BECAUSE) {
         match &text.value {

@@ -56,8 +56,8 @@ impl<T> Deref for Spanned<T> {
 
 impl<T> Spanned<T> {
     /// Makes a problem with this value.
-    pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem::new(self.at, message)
+    pub fn problem(&self, message: impl Into<String>) -> Mistake {
+        Mistake::new(self.at, message)
     }
 
     /// Returns another value that was written here.
@@ -68,7 +68,7 @@ impl<T> Spanned<T> {
 
 impl Spanned<String> {
     /// Makes a problem with a name that is not among the known ones.
-    pub fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+    pub fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
         self.problem(format!("unknown {what} `{self}`"))
             .help(suggest(self, known))
     }
@@ -213,7 +213,7 @@ impl<V: JsonSchema> JsonSchema for Ordered<V> {
 
 /// A problem in the file, while the name of the file is not known yet.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Mistake {
     pub message: String,
     pub at: Position,
     /// The number of characters from the start of the scalar at `at`, from 0.
@@ -221,7 +221,7 @@ pub struct Problem {
     pub help: Vec<String>,
 }
 
-impl Problem {
+impl Mistake {
     pub fn new(at: Position, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

@@ -8,7 +8,7 @@
 
 use crate::call::{Arguments, Launch, is_recorded, refused};
 use crate::driver::{CuResult, Handle, KernelNodeParameters, SUCCESS, driver};
-use crate::graphs::{Instance, Node, Work, list_nodes};
+use crate::graphs::{Instance, Node, NodeWork, list_nodes};
 use crate::settled::{Counter, count, count_settled, generation, settle, unsettle};
 use crate::state::{State, state};
 use capture::Reason;
@@ -64,8 +64,8 @@ impl State {
             }
             let work = match kind {
                 kind::KERNEL => self.read_kernel_node(handle)?,
-                kind::COPY | kind::SET => Work::Other,
-                kind::EMPTY => Work::Nothing,
+                kind::COPY | kind::SET => NodeWork::Other,
+                kind::EMPTY => NodeWork::Nothing,
                 kind => {
                     let reason = Reason::GraphNode { kind };
                     if matches!(kind, kind::GRAPH | kind::CONDITION) {
@@ -73,7 +73,7 @@ impl State {
                         self.name_left_out("?", reason.clone());
                     }
                     obstacle.get_or_insert(reason);
-                    Work::Nothing
+                    NodeWork::Nothing
                 }
             };
             nodes.push(Node { handle, work });
@@ -81,7 +81,7 @@ impl State {
         Ok((nodes, obstacle))
     }
 
-    fn read_kernel_node(&mut self, node: Handle) -> Result<Work, Reason> {
+    fn read_kernel_node(&mut self, node: Handle) -> Result<NodeWork, Reason> {
         let none = std::ptr::null_mut();
         let mut parameters = KernelNodeParameters {
             function: none,
@@ -110,18 +110,18 @@ impl State {
         &mut self,
         node: Handle,
         parameters: &KernelNodeParameters,
-    ) -> Result<Work, Reason> {
+    ) -> Result<NodeWork, Reason> {
         let is_known = |handle: &Handle| self.kernels.contains_key(&handle.addr());
         let handles = [parameters.function, parameters.kernel];
         let Some(handle) = handles.into_iter().find(is_known) else {
             if self.request.kernels.is_empty() {
                 self.leave_out("?", Reason::UnknownModule);
             }
-            return Ok(Work::Other);
+            return Ok(NodeWork::Other);
         };
         let known = self.kernels.get(&handle.addr());
         let Some(kernel) = known.filter(|kernel| kernel.is_selected) else {
-            return Ok(Work::Other);
+            return Ok(NodeWork::Other);
         };
         let mut launch = Launch {
             kernel: handle,
@@ -147,7 +147,7 @@ impl State {
                 launch.add(attribute, value);
             }
         }
-        Ok(Work::Kernel(Box::new(launch)))
+        Ok(NodeWork::Kernel(Box::new(launch)))
     }
 
     /// Notes that the program gave another launch to a node of an instance.
@@ -262,7 +262,7 @@ fn run_apart(
     let mut waiting = Vec::new();
     let mut code = SUCCESS;
     for node in nodes {
-        let Work::Kernel(launch) = &node.work else {
+        let NodeWork::Kernel(launch) = &node.work else {
             waiting.push(node);
             continue;
         };
@@ -312,9 +312,9 @@ impl<'a> Switches<'a> {
 
     fn try_set(&self, node: &Node, on: bool) -> CuResult {
         match node.work {
-            Work::Nothing => SUCCESS,
+            NodeWork::Nothing => SUCCESS,
             // SAFETY: an instance of the program, and a node of its graph.
-            Work::Kernel(_) | Work::Other => unsafe {
+            NodeWork::Kernel(_) | NodeWork::Other => unsafe {
                 driver().node_set_enabled(self.instance, node.handle, u32::from(on))
             },
         }

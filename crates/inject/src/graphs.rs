@@ -34,10 +34,10 @@ pub struct Instance {
 
 pub struct Node {
     pub handle: Handle,
-    pub work: Work,
+    pub work: NodeWork,
 }
 
-pub enum Work {
+pub enum NodeWork {
     /// The launch of a kernel that is to be captured.
     Kernel(Box<Launch>),
     /// Other work, which can be switched off.
@@ -49,8 +49,8 @@ pub enum Work {
 impl Node {
     pub fn kernel(&self) -> Option<Handle> {
         match &self.work {
-            Work::Kernel(launch) => Some(launch.kernel),
-            Work::Other | Work::Nothing => None,
+            NodeWork::Kernel(launch) => Some(launch.kernel),
+            NodeWork::Other | NodeWork::Nothing => None,
         }
     }
 }

@@ -19,7 +19,7 @@ const FLOATS_FOR_EACH_TINY: usize = 8;
 
 /// A format in which floats are stored.
 #[derive(Debug, PartialEq, Eq)]
-struct Format {
+struct FloatFormat {
     bytes: usize,
     /// The number of bits below the exponent.
     fraction: u32,
@@ -30,7 +30,7 @@ struct Format {
 }
 
 /// 2^-14 to 2^9: all but the subnormal ones and the largest. Text in small letters would read as larger ones.
-const F16: Format = Format {
+const F16: FloatFormat = FloatFormat {
     bytes: 2,
     fraction: 10,
     infinite: 0x1f,
@@ -38,7 +38,7 @@ const F16: Format = Format {
 };
 
 /// The common floats are 2^-40 to 2^24.
-const BF16: Format = Format {
+const BF16: FloatFormat = FloatFormat {
     bytes: 2,
     fraction: 7,
     infinite: 0xff,
@@ -46,7 +46,7 @@ const BF16: Format = Format {
 };
 
 /// 2^-64 to 2^24. Integers that read so are between 528 million and 1.27 billion.
-const F32: Format = Format {
+const F32: FloatFormat = FloatFormat {
     bytes: 4,
     fraction: 23,
     infinite: 0xff,
@@ -54,7 +54,7 @@ const F32: Format = Format {
 };
 
 /// The common floats are 2^-64 to 2^64.
-const F64: Format = Format {
+const F64: FloatFormat = FloatFormat {
     bytes: 8,
     fraction: 52,
     infinite: 0x7ff,
@@ -72,7 +72,7 @@ enum WordClass {
     Other,
 }
 
-impl Format {
+impl FloatFormat {
     fn read(&self, word: u64) -> WordClass {
         let exponent = word >> self.fraction & self.infinite;
         let fraction = word & ((1 << self.fraction) - 1);
@@ -170,13 +170,13 @@ pub fn count_nonzero(bytes: &[u8]) -> u64 {
 
 /// The format and the places of a granule's floats.
 struct Floats {
-    format: &'static Format,
+    format: &'static FloatFormat,
     /// True if the words that are not common floats are floats, too.
     has_outliers: bool,
 }
 
 impl Floats {
-    fn common(format: &'static Format) -> Self {
+    fn common(format: &'static FloatFormat) -> Self {
         Self {
             format,
             has_outliers: false,
@@ -194,7 +194,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     if words(granule, 8).any(is_pointer) || are_zero(2, 1) || are_zero(4, 1) {
         return None;
     }
-    let fitting = |format: &'static Format| format.fits(granule).then_some(format);
+    let fitting = |format: &'static FloatFormat| format.fits(granule).then_some(format);
     let (single, double) = (fitting(&F32), fitting(&F64));
     let mut coarse = [double, single].into_iter().flatten();
     if let Some(coarse) = coarse.find(|bits| bits.is_coarse(granule)) {
@@ -205,7 +205,7 @@ fn find_floats(granule: &[u8], is_pointer: &dyn Fn(u64) -> bool) -> Option<Float
     let half = half.filter(|_| !are_zero(2, 0));
     // Two narrow floats next to each other look like a wide one. The reverse hardly happens.
     let wide = half.or(single).or(double)?;
-    let narrower: &[&'static Format] = match wide.bytes {
+    let narrower: &[&'static FloatFormat] = match wide.bytes {
         2 => &[],
         4 => &[&F16, &BF16],
         _ => &[&F32],
@@ -335,7 +335,7 @@ mod tests {
     /// Checks that no value is left, and that each new value is a plain float.
     fn check(
         before: &[u8],
-        format: &Format,
+        format: &FloatFormat,
         value: impl Fn(u64) -> f64,
     ) -> Result<(), TestCaseError> {
         let (after, account) = replaced(before);

@@ -88,8 +88,8 @@ pub(super) struct Filed<'a> {
     pub builds: Pieces<&'a UnitId, &'a Seen<BuildFacts>>,
     pub codes: Pieces<&'a UnitId, &'a Seen<CodeFacts>>,
     pub base_references: Pieces<&'a CaseId, &'a Seen<BaseReference>>,
-    pub checks: Pieces<Run<'a>, &'a Seen<CheckFacts>>,
-    pub simulations: Pieces<Run<'a>, &'a Seen<SimulationFacts>>,
+    pub checks: Pieces<SeedKey<'a>, &'a Seen<CheckFacts>>,
+    pub simulations: Pieces<SeedKey<'a>, &'a Seen<SimulationFacts>>,
     pub drivers: Pieces<&'a CaseId, &'a Seen<DriverFacts>>,
     pub times: Pieces<&'a CaseId, (u32, &'a Seen<TimeFacts>)>,
     pub profiles: Pieces<&'a CaseId, (u32, &'a Seen<ProfileFacts>)>,
@@ -99,7 +99,7 @@ pub(super) struct Filed<'a> {
 }
 
 /// The key of evidence on one seed: the case, the architecture as the evidence names it, and the seed.
-type Run<'a> = (&'a CaseId, Option<Arch>, u64);
+type SeedKey<'a> = (&'a CaseId, Option<Arch>, u64);
 
 /// Pieces of evidence of one kind, filed by their subject.
 pub(super) struct Pieces<K, V>(HashMap<K, Vec<V>>);

@@ -4,7 +4,7 @@ use super::index::View;
 use super::not_passed::{NotPassed, OrNotPassed, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
 use super::value::{MetricValue, Spread, value_of};
-use crate::stats::{ProcessGroup, ProcessTimes, Reading, over_processes};
+use crate::stats::{ProcessGroup, ProcessTimes, ProcessValue, over_processes};
 use model::*;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl<'a> View<'_, 'a> {
                 single_ns: &times.single_ns,
                 tick_ns: 0,
             };
-            let Reading { value, step } = value_of(&times, metric)?;
+            let ProcessValue { value, step } = value_of(&times, metric)?;
             values.push(value);
             resolution = resolution.max(step / value);
         }

@@ -12,7 +12,7 @@ named! {
         Headers = "headers",
         /// From C++ to PTX: cicc and libdevice.
         Nvvm = "nvvm",
-        /// From PTX to machine code.
+        /// The assembler, from PTX to machine code.
         Ptxas = "ptxas",
     }
 }

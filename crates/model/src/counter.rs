@@ -28,7 +28,7 @@ pub enum Counter, tier: Tier {
     GlobalLoadSectors = "global_load_sectors" => Tier::Gate,
     /// The fewest sectors that hold the loaded bytes.
     GlobalLoadSectorsIdeal = "global_load_sectors_ideal" => Tier::Information,
-    /// Stores by warps.
+    /// Stores to global memory, counted by warp.
     GlobalStoreRequests = "global_store_requests" => Tier::Gate,
     /// The 32-byte sectors that these stores touch.
     GlobalStoreSectors = "global_store_sectors" => Tier::Gate,
@@ -63,17 +63,17 @@ pub enum Counter, tier: Tier {
     BulkReductions = "bulk_reductions" => Tier::Gate,
     /// The 32-byte sectors that these change.
     BulkReductionSectors = "bulk_reduction_sectors" => Tier::Gate,
-    /// `wgmma` by warps.
+    /// `wgmma` instructions, counted once for each warp that executes them.
     WgmmaInstructions = "wgmma_instructions" => Tier::Gate,
     /// Passes of its matrices through shared memory.
     WgmmaWavefronts = "wgmma_wavefronts" => Tier::Gate,
-    /// `mma` and `wmma`.
+    /// `mma` and `wmma` instructions, counted by warp.
     MatrixInstructions = "matrix_instructions" => Tier::Information,
     /// `ldmatrix`, and loads of `wmma` from shared memory.
     MatrixLoads = "matrix_loads" => Tier::Gate,
     /// Passes of these loads through shared memory.
     MatrixLoadWavefronts = "matrix_load_wavefronts" => Tier::Gate,
-    /// Atomics and reductions by warps.
+    /// Atomics and reductions, counted by warp.
     Atomics = "atomics" => Tier::Information,
     /// Barriers of a block, by warps that reach them.
     Barriers = "barriers" => Tier::Information,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FindingEvent {
-    /// Two accesses that nothing orders.
+    /// Two accesses to the same bytes that nothing orders, at least one of which writes.
     Race {
         memory: MemoryPlace,
         /// Whether this access writes, and whether the other one does.
@@ -68,7 +68,7 @@ pub enum FindingEvent {
     Recorded(String),
 }
 
-/// Bytes that two accesses share.
+/// The memory in which two accesses meet, with the address of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum MemoryPlace {
@@ -134,7 +134,7 @@ pub enum Clash {
 #[serde(rename_all = "snake_case")]
 pub enum Dependent {
     Branch,
-    /// Whether an instruction executes.
+    /// The predicate that decides whether an instruction executes.
     Execution,
     /// The form of an effect: members, a size, a mode.
     Effect,

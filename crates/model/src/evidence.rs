@@ -584,11 +584,11 @@ named! {
 pub enum AccessKind {
     Read = "read",
     Write = "write",
-    /// An atomic operation.
+    /// A read and a write in one, by an atomic operation.
     Update = "update",
-    /// An asynchronous copy.
+    /// A copy that goes on after its instruction.
     Copy = "copy",
-    /// None: a barrier, a shuffle.
+    /// No access to memory: a barrier or a shuffle, for example.
     Other = "other",
 }
 }

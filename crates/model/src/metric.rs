@@ -85,7 +85,7 @@ metrics! {
     Stack = "stack", Resources, Bytes, FROM_ZERO, Smaller;
     /// Warps resident on one SM as a share (0 to 1) of the most that the architecture holds.
     Occupancy = "occupancy", Resources, Share, SHARE, Larger;
-    /// Blocks resident on one SM.
+    /// Blocks that fit on one SM at a time.
     BlocksPerSm = "blocks_per_sm", Resources, Count, FROM_ZERO, Larger;
     /// Bytes of machine code of a kernel in a compiled file (`binaries`).
     Code = "code", Resources, Bytes, FROM_ZERO, Smaller;

@@ -505,7 +505,7 @@ pub enum ScalarType, number: Number {
 }
 
 named! {
-/// Element types of tensors.
+/// The type of the elements of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ElemType, number: Number {
     F64 = "f64" => Number::Float(8),
@@ -675,7 +675,7 @@ pub struct Launch {
     /// True if all blocks run at a time, so that they can wait for each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cooperative: bool,
-    /// Dynamic shared memory in bytes.
+    /// The dynamic shared memory of a block in bytes.
     pub dynamic_shared: u32,
 }
 
@@ -873,7 +873,7 @@ pub enum Fill {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         special: SpecialShares,
     },
-    /// Half-open [low, high).
+    /// Floats, uniform from `low`, which is included, to `high`, which is not.
     Uniform {
         low: Num,
         high: Num,
@@ -883,16 +883,16 @@ pub enum Fill {
     Constant {
         value: Num,
     },
-    /// Integers, uniform in low..=high.
+    /// Integers, uniform from `low` to `high`, both included.
     Integers {
         low: i64,
         high: i64,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         special: SpecialShares,
     },
-    /// 0, 1, 2, ...
+    /// The position of each element: 0, 1, 2, ...
     Iota,
-    /// A seeded permutation of 0..len.
+    /// The numbers below the number of elements, in a seeded order.
     Permutation,
     /// n + 1 non-decreasing offsets, from 0 to `total`, of n ragged sequences with at least `min` each.
     Offsets {
@@ -911,7 +911,7 @@ pub enum Fill {
     Struct {
         fields: Vec<FilledField>,
     },
-    /// As a program had it.
+    /// The memory that a captured program had.
     Captured {
         content: CapturedContent,
     },
@@ -935,7 +935,7 @@ pub type SpecialShares = BTreeMap<Special, Num>;
 named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Special {
-    /// Infinities of either sign.
+    /// Infinities of both signs, of which one is drawn.
     Inf = "inf",
     Nan = "nan",
     /// Denormal numbers of the element type, of either sign.
@@ -968,7 +968,7 @@ pub struct CapturedContent {
     pub part: Option<ContentPart>,
 }
 
-/// In bytes.
+/// The part of a content that is meant, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContentPart {
@@ -1105,13 +1105,13 @@ pub enum Arg {
     Bytes {
         tensor: String,
     },
-    /// cudaTextureObject_t over a tensor.
+    /// A texture object (cudaTextureObject_t) that reads a tensor.
     Texture {
         tensor: String,
         image: Image,
         sampler: Sampler,
     },
-    /// cudaSurfaceObject_t over a tensor.
+    /// A surface object (cudaSurfaceObject_t) over a tensor.
     Surface {
         tensor: String,
         image: Image,
@@ -1122,7 +1122,7 @@ pub enum Arg {
         map: TensorMap,
     },
     Null,
-    /// The launcher's cudaStream_t.
+    /// The cudaStream_t that a launcher has to launch in.
     Stream,
     Scalar {
         elem: ScalarType,
@@ -1192,12 +1192,12 @@ pub enum TextureFilter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextureAddress {
-    /// The nearest texel inside.
+    /// The value of the nearest texel of the image.
     #[default]
     Clamp,
-    /// 0.
+    /// The value 0, whatever the image has.
     Border,
-    /// The image again; needs `normalized`.
+    /// The image, repeated in each direction; needs `normalized`.
     Wrap,
     /// The image again, every second time backwards; needs `normalized`.
     Mirror,
@@ -1254,7 +1254,7 @@ pub enum Reference {
         transpose_b: bool,
         epilogue: Option<Unary>,
     },
-    /// Over the last dimension.
+    /// Softmax of each row, which is the last dimension.
     Softmax {
         x: String,
         out: String,
@@ -1375,7 +1375,7 @@ pub enum Unary {
     Relu,
     /// Exact: x * Phi(x) with erf.
     Gelu,
-    /// The tanh approximation.
+    /// GELU by its approximation with tanh.
     GeluTanh,
     Silu,
     Sigmoid,

@@ -58,7 +58,7 @@ pub enum ProfileMetric, measure: Measure {
     DramBytes = "dram_bytes" => Measure::Bytes,
     /// Bytes of the L2 cache, read and written.
     L2Bytes = "l2_bytes" => Measure::Bytes,
-    /// Instructions of all warps.
+    /// Machine instructions that all warps executed together.
     ExecutedInstructions = "executed_instructions" => Measure::Count,
     /// FP32 operations of threads, a multiplication with addition counted as two. Those of tensor instructions
     /// stand apart.

@@ -501,13 +501,13 @@ coded! {
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     [Held]
-    /// The rule holds.
+    /// The rule holds, without a value to show.
     Held = "held" [Pass],
     /// It compiles; the message counts warnings.
     Compiled { warnings: u32 } = "compiled" [Pass],
     /// The value is within an absolute limit.
     WithinLimit { metric: Metric, value: Num } = "within-limit" [Pass],
-    /// The condition is true.
+    /// The condition of the gate is true.
     ConditionHolds { operands: Vec<Operand> } = "condition-holds" [Pass],
     /// Single launches have one mode, so no share of them is slow.
     OneMode = "one-mode" [Pass],
@@ -782,7 +782,7 @@ pub enum Reason {
     NotProfiled = "not-profiled" [Skipped],
     /// The kernel has no other variant in this run to compare with.
     NoSibling = "no-sibling" [Skipped],
-    /// gates.yaml declares the case non-deterministic.
+    /// The results may differ: gates.yaml declares the case non-deterministic.
     DeclaredNondeterministic { because: String } = "declared-nondeterministic" [Skipped],
     /// The simulator repeats its results, so determinism is judged on a GPU only.
     ///

@@ -47,7 +47,7 @@ pub enum NotRun {
     ///
     /// Run on a GPU.
     NoDevice {
-        /// As looking for one gave.
+        /// The message of the driver or of the search for it.
         problem: String,
     } = "no-device" [Skipped],
     /// `--device sim` was given; times are measured on a GPU.
@@ -71,7 +71,7 @@ pub enum NotRun {
     ///
     /// Add a smaller shape.
     OverMemory {
-        /// All tensors of the case.
+        /// The bytes of all tensors of the case together.
         bytes: u64,
         limit: u64,
     } = "over-memory" [Skipped],
@@ -91,7 +91,7 @@ pub enum NotRun {
     ///
     /// See the fault of the same case.
     DriverNotAsked = "driver-not-asked" [Skipped],
-    /// This run used no device.
+    /// This run asked for no device, so none was used.
     DeviceNotAsked = "device-not-asked" [Skipped],
     /// Machine code is not explained: the build cache of this machine does not have it.
     ///

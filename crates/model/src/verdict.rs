@@ -103,7 +103,7 @@ named! {
 pub enum Outcome {
     /// The limit is broken, or the kernel faulted.
     Fail = "fail",
-    /// Device, driver or machine failed.
+    /// The device, its driver or the machine failed.
     Environment = "environment",
     /// There is evidence, and it does not decide.
     Inconclusive = "inconclusive",

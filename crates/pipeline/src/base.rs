@@ -1,7 +1,7 @@
 //! Prepares the base's part of a run: which of its kernels to build, and that nothing of it is made from head's files.
 
 use super::request::BaseSide;
-use build::apart::{Crossing, FileReader, Side, Trees};
+use build::apart::{Crossing, FileReader, OwnedTrees, Side};
 use build::toolchain::Toolchain;
 use check::against_base::{self, Sides};
 use check::cache::References;
@@ -14,9 +14,9 @@ use system::error::{Diagnostic, Error, Result};
 
 /// Returns the trees of both sides. Compilers, and the directories that this program writes to, belong to neither side,
 /// even if they lie in head's tree.
-pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Result<Trees> {
+pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Result<OwnedTrees> {
     let Some(apart) = &base.file_isolation else {
-        return Ok(Trees::shared());
+        return Ok(OwnedTrees::shared());
     };
     let mut tools: Vec<PathBuf> = toolchains
         .iter()
@@ -25,12 +25,12 @@ pub fn trees(base: &BaseSide, toolchains: &[&Toolchain], cache: &Cache) -> Resul
     for name in ["scratch", "reference-programs"] {
         tools.push(cache.dir(name)?);
     }
-    let trees = Trees::new(&apart.head_top, &apart.top, &tools);
+    let trees = OwnedTrees::new(&apart.head_top, &apart.top, &tools);
     Ok(trees.with_files_of_head(apart.head_files.clone()))
 }
 
 /// Returns what is hidden from the base's references: they read nothing of head's.
-pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
+pub fn hidden_from_base(trees: &OwnedTrees) -> HiddenFrom {
     HiddenFrom {
         compilers: trees.hide_head(),
         programs: trees.hide_head(),
@@ -39,7 +39,7 @@ pub fn hidden_from_base(trees: &Trees) -> HiddenFrom {
 
 /// Returns what is hidden from head's references. They are built from head's tree, and then compute without it, as the
 /// base's do.
-pub fn hidden_from_head(trees: &Trees) -> HiddenFrom {
+pub fn hidden_from_head(trees: &OwnedTrees) -> HiddenFrom {
     HiddenFrom {
         compilers: None,
         programs: trees.hide_head(),

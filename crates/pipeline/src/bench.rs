@@ -7,7 +7,7 @@ use super::plan::{self, Planned};
 use super::request::{Change, Request};
 use super::results::Results;
 use super::took::Meter;
-use super::work::{Artifacts, Work, WorkSide};
+use super::work::{Artifacts, SharedWork, WorkSide};
 use super::{check, simulate};
 use crate::event::{Event, Phase};
 use build::toolchain::Toolchain;
@@ -224,7 +224,7 @@ impl<'a> Bench<'a> {
             Some(_) => Answers::compute(record.plan.cases.iter(), references, self.on),
             None => Answers::default(),
         };
-        let mut work = Work {
+        let mut work = SharedWork {
             head: side(artifacts, answers),
             base: side(Artifacts::new(), Answers::default()),
             took: Meter::default(),

@@ -3,7 +3,7 @@
 use super::answers::Answers;
 use super::plan::Planned;
 use super::took::milliseconds;
-use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
+use super::work::{EvidenceSide, SharedWork, SkipReason, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::Answer;
 use judge::{Admission, Stage};
@@ -17,7 +17,7 @@ type Tried = std::result::Result<CheckJob, SkipReason>;
 /// whichever case was done first.
 pub fn check_all(
     planned: &Planned,
-    work: &mut Work,
+    work: &mut SharedWork,
     crews: &mut Crews,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
@@ -58,10 +58,10 @@ pub fn check_all(
 }
 
 /// Cases, with a job for each of their seeds.
-type Asked<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
+type CheckJobs<'a> = (Vec<&'a Case>, Vec<Vec<Tried>>);
 
 /// Makes a job for each seed of a case that the judge admits.
-fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> Asked<'a> {
+fn head_jobs<'a>(side: &WorkSide, record: &'a Record) -> CheckJobs<'a> {
     let plan = &record.plan;
     let admissions = judge::admit(
         plan,
@@ -101,7 +101,7 @@ fn base_jobs<'a>(
     planned: &Planned,
     record: &'a Record,
     on: &(dyn Fn(Event) + Sync),
-) -> Option<Asked<'a>> {
+) -> Option<CheckJobs<'a>> {
     let references = &planned.base.as_ref()?.references;
     let plan = &record.policy.base.as_ref()?.plan;
     let needed = judge::needed_of_base(

@@ -2,7 +2,7 @@
 
 use super::plan::Planned;
 use super::sources::Sources;
-use super::work::{Artifacts, EvidenceSide, Work};
+use super::work::{Artifacts, EvidenceSide, SharedWork};
 use crate::event::Event;
 use build::code::{self, CodeReader};
 use build::toolchain::{self, Disassembler};
@@ -30,7 +30,7 @@ impl Changed {
     pub fn read(
         &self,
         planned: &Planned,
-        work: &Work,
+        work: &SharedWork,
         cache: &Cache,
         provision: bool,
         on: &(dyn Fn(Event) + Sync),

@@ -44,7 +44,7 @@ use system::cache::Cache;
 use system::error::Result;
 use took::milliseconds;
 use tracing::{info, info_span};
-use work::Work;
+use work::SharedWork;
 
 /// Runs a change: builds both sides, then checks every case on the GPU, simulates it for races and stray accesses, and
 /// times and profiles what is right. Without a GPU the simulator checks and counts instead.
@@ -134,7 +134,7 @@ fn stage<T>(name: &str, work: impl FnOnce() -> T) -> T {
 fn compare_sides(
     request: &Request,
     planned: &Planned,
-    work: &Work,
+    work: &SharedWork,
     record: &mut Record,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),

@@ -4,7 +4,7 @@ use super::request::{Change, Profile, Request};
 use super::sources::Sources;
 use super::{base, shard};
 use crate::event::Event;
-use build::apart::{Reads, Trees};
+use build::apart::{OwnedTrees, Reads};
 use build::toolchain::{self, Choice, Profiler, Toolchain};
 use check::cache::References;
 use config::{Loaded, Places};
@@ -61,7 +61,7 @@ pub(super) struct BaseTree {
     pub toolchain: Toolchain,
     pub references: References,
     /// The directories of both sides, which are kept apart.
-    pub trees: Trees,
+    pub trees: OwnedTrees,
     /// Keeps the files of the base in place.
     _files: Box<dyn Any + Send + Sync>,
 }

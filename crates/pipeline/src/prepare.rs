@@ -7,7 +7,7 @@ use super::device::{WakingDevice, usable};
 use super::plan::{Planned, UnitReads};
 use super::request::Request;
 use super::took::{Meter, milliseconds};
-use super::work::{Artifacts, EvidenceSide, Work, WorkSide};
+use super::work::{Artifacts, EvidenceSide, SharedWork, WorkSide};
 use crate::event::{Event, Phase};
 use build::apart::{FileReader, Reads};
 use build::{Building, Built};
@@ -19,7 +19,7 @@ use system::error::{Error, Result};
 
 /// Everything that is built and known before a kernel runs.
 pub(super) struct Prepared<'env> {
-    pub work: Work,
+    pub work: SharedWork,
     /// The record, with the evidence of the builds.
     pub record: Record,
     pub crews: Crews<'env>,
@@ -97,7 +97,7 @@ pub(super) fn prepare<'env>(
     };
     let device_late = waited.saturating_sub(built_in);
     Ok(Prepared {
-        work: Work {
+        work: SharedWork {
             head: side(head, answers, request.dump.clone()),
             base: side(base, Answers::default(), None),
             took: Meter::default(),

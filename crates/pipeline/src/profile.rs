@@ -2,7 +2,7 @@
 
 use super::plan::Planned;
 use super::took::milliseconds;
-use super::work::{SkipReason, Work};
+use super::work::{SharedWork, SkipReason};
 use crate::event::{Event, Phase};
 use build::TOOLKIT;
 use build::toolchain::Profiler;
@@ -16,14 +16,14 @@ use std::time::Instant;
 /// Files a profile of each case that the judge asks for, or why there is none.
 pub(super) fn profile_all(
     planned: &Planned,
-    work: &Work,
+    work: &SharedWork,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) {
     let began = Instant::now();
     let base = planned.base.as_ref().map(|base| base.root.as_path());
     let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
-    let trees = Trees::new(&roots, &planned.toolchain.include);
+    let trees = PathReplacements::new(&roots, &planned.toolchain.include);
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let wanted = judge::to_profile(plan, environment, policy, &record.evidence);
     let sides = |against_base: bool| if against_base { 2 } else { 1 };
@@ -68,9 +68,9 @@ pub(super) fn profile_all(
 
 /// The places of sources on this machine, each with its replacement in a record. The directory of gates.yaml, of head
 /// or base, is replaced by nothing.
-struct Trees(Vec<(PathBuf, &'static str)>);
+struct PathReplacements(Vec<(PathBuf, &'static str)>);
 
-impl Trees {
+impl PathReplacements {
     fn new(roots: &[&Path], toolkit: &Path) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         Self(
@@ -126,7 +126,7 @@ fn profile_case(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<Prof
     }
 }
 
-impl Work {
+impl SharedWork {
     fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, SkipReason> {
         let lost = || SkipReason::lost("no job was made for it");
         let case = record.plan.case(id).ok_or_else(lost)?;
@@ -159,7 +159,7 @@ mod tests {
             std::fs::create_dir(real.join(below)).unwrap();
         }
         let (head, base) = (real.join("head"), real.join("base"));
-        let trees = Trees::new(&[&head, &base], &real.join("cuda"));
+        let trees = PathReplacements::new(&[&head, &base], &real.join("cuda"));
         let name = |path: &str| trees.name(&real.join(path).display().to_string());
         assert_eq!(name("head/kernels/k.cu:12"), "kernels/k.cu:12");
         assert_eq!(name("base/kernels/k.cu:12"), "kernels/k.cu:12");

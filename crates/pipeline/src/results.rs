@@ -54,25 +54,28 @@ pub(super) struct KeptResult {
 
 /// The rest of the question, without the case, its code and its seed.
 #[derive(Serialize)]
-pub(super) enum Asked {
+pub(super) enum SimulatorTask {
     Estimate,
-    Simulation { later_seed: u64, expected: Expected },
+    Simulation {
+        later_seed: u64,
+        expected: ExpectedOutputs,
+    },
 }
 
 /// The outputs with which the kernel's outputs are compared.
 #[derive(Serialize)]
-pub(super) enum Expected {
+pub(super) enum ExpectedOutputs {
     /// The names of the outputs, by [`References::names`].
     Computed(Vec<String>),
     Variant {
         case: Box<Case>,
-        code: Code,
+        code: SimulatedCode,
     },
 }
 
 /// The part of an artifact that the simulator loads.
 #[derive(Serialize)]
-pub(super) struct Code {
+pub(super) struct SimulatedCode {
     ptx: String,
     entries: Vec<(String, String)>,
     constants: Vec<FilledConstant>,
@@ -101,7 +104,7 @@ impl Results {
 
     /// Returns the code of an artifact. Returns `None` if it has no PTX, or if that cannot be read. Its results are
     /// then not kept.
-    pub fn code(&self, artifact: &Artifact) -> Option<Code> {
+    pub fn code(&self, artifact: &Artifact) -> Option<SimulatedCode> {
         let (path, entries, constants) = match artifact {
             Artifact::Cubin {
                 ptx: Some(ptx),
@@ -116,7 +119,7 @@ impl Results {
         };
         let mut known = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = known.entry(path.clone()).or_insert_with(|| digest(path));
-        Some(Code {
+        Some(SimulatedCode {
             ptx: digest.clone()?,
             entries: entries.clone(),
             constants: constants.to_vec(),
@@ -129,12 +132,15 @@ impl Results {
         references: &References,
         (case, seed): (&Case, u64),
         variant: impl FnOnce(&str) -> Option<(Case, Artifact)>,
-    ) -> Option<Expected> {
+    ) -> Option<ExpectedOutputs> {
         let Reference::Variant { variant: name } = &case.reference else {
-            return references.names(case, seed).ok().map(Expected::Computed);
+            return references
+                .names(case, seed)
+                .ok()
+                .map(ExpectedOutputs::Computed);
         };
         let (case, artifact) = variant(name)?;
-        Some(Expected::Variant {
+        Some(ExpectedOutputs::Variant {
             code: self.code(&artifact)?,
             case: Box::new(without_seeds(&case)),
         })
@@ -143,21 +149,21 @@ impl Results {
     pub fn key(
         &self,
         case: &Case,
-        code: Code,
+        code: SimulatedCode,
         seed: u64,
         limit: u64,
-        asked: Asked,
+        asked: SimulatorTask,
     ) -> Option<ResultKey> {
         #[derive(Serialize)]
-        struct Question<'a> {
+        struct ResultQuestion<'a> {
             program: &'a str,
             case: Case,
-            code: Code,
+            code: SimulatedCode,
             seed: u64,
             limit: u64,
-            asked: Asked,
+            asked: SimulatorTask,
         }
-        let question = Question {
+        let question = ResultQuestion {
             program: &self.program,
             case: without_seeds(case),
             code,
@@ -280,8 +286,8 @@ mod tests {
         }
     }
 
-    fn names(name: &str) -> Expected {
-        Expected::Computed(vec![name.to_owned()])
+    fn names(name: &str) -> ExpectedOutputs {
+        ExpectedOutputs::Computed(vec![name.to_owned()])
     }
 
     #[test]
@@ -294,7 +300,7 @@ mod tests {
         let key = |results: &Results, case: &Case, artifact: &Artifact, seed, limit, asked| {
             results.key(case, results.code(artifact)?, seed, limit, asked)
         };
-        let simulation = |later_seed, expected| Asked::Simulation {
+        let simulation = |later_seed, expected| SimulatorTask::Simulation {
             later_seed,
             expected,
         };
@@ -331,7 +337,7 @@ mod tests {
             };
         let asked =
             |seed, limit, asked| key(&results(&cache), &case, &at_one, seed, limit, asked).unwrap();
-        let variant = |ptx: &Path| Expected::Variant {
+        let variant = |ptx: &Path| ExpectedOutputs::Variant {
             case: Box::new(case.clone()),
             code: results(&cache).code(&artifact(ptx)).unwrap(),
         };
@@ -361,7 +367,7 @@ mod tests {
             asked(1, 10, simulation(2, names("b"))),
             asked(1, 10, simulation(2, variant(&one))),
             asked(1, 10, simulation(2, variant(&other))),
-            asked(1, 10, Asked::Estimate),
+            asked(1, 10, SimulatorTask::Estimate),
             key(&another_program, &case, &at_one, 1, 10, usual()).unwrap(),
         ];
         let count = keys.len();

@@ -4,9 +4,9 @@
 use super::answers::Answers;
 use super::check::log_admission;
 use super::plan::Planned;
-use super::results::{Asked, KeptResult, ResultKey, Results};
+use super::results::{KeptResult, ResultKey, Results, SimulatorTask};
 use super::took::{Meter, milliseconds};
-use super::work::{EvidenceSide, SkipReason, Work, WorkSide};
+use super::work::{EvidenceSide, SharedWork, SkipReason, WorkSide};
 use crate::event::{Event, Phase};
 use check::cache::References;
 use judge::{Admission, Stage};
@@ -43,7 +43,7 @@ fn patience(budget: u64) -> u64 {
 /// Fails with an environment error if no worker can be started.
 pub fn simulate_all(
     planned: &Planned,
-    work: &mut Work,
+    work: &mut SharedWork,
     results: &Results,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
@@ -91,7 +91,7 @@ pub fn simulate_all(
 /// Fails with an environment error if no worker can be started.
 pub fn simulate_beside_gpu(
     planned: &Planned,
-    work: &Work,
+    work: &SharedWork,
     results: &Results,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
@@ -112,7 +112,7 @@ pub fn simulate_beside_gpu(
         dump: None,
     };
     let mut costs = Costs::default();
-    let runs = admitted(record).map(|(case, refused)| Run {
+    let runs = admitted(record).map(|(case, refused)| CaseSimulation {
         case,
         arch: None,
         refused,
@@ -144,7 +144,7 @@ fn admitted(record: &Record) -> impl Iterator<Item = (&Case, Option<SkipReason>)
 }
 
 /// One case with the code for one architecture, all seeds, in the order of the plan, or why it is not run.
-struct Run<'a> {
+struct CaseSimulation<'a> {
     case: &'a Case,
     /// The architecture, or `None` for the oldest one.
     arch: Option<Arch>,
@@ -175,9 +175,9 @@ type Estimate = std::result::Result<Cost, SkipReason>;
 type SeedPosition = (usize, usize);
 
 /// One seed of a run that is to be simulated.
-struct Question<'a> {
+struct SeedQuestion<'a> {
     place: SeedPosition,
-    run: &'a Run<'a>,
+    run: &'a CaseSimulation<'a>,
     seed: u64,
     /// The cost of one launch, by which the work is ordered.
     cost: u64,
@@ -186,13 +186,13 @@ struct Question<'a> {
 }
 
 /// One seed of a run, simulated or not.
-struct Outcome {
+struct SeedOutcome {
     seen: Seen<Simulated>,
     /// The start of the run that simulated it, if that was an earlier one.
     since: Option<String>,
 }
 
-impl From<Seen<Simulated>> for Outcome {
+impl From<Seen<Simulated>> for SeedOutcome {
     fn from(seen: Seen<Simulated>) -> Self {
         Self { seen, since: None }
     }
@@ -201,7 +201,7 @@ impl From<Seen<Simulated>> for Outcome {
 /// A job, and the name under which its answer is kept.
 type NamedJob = (Job, Option<ResultKey>);
 
-fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
+fn runs_of_head(record: &Record) -> Vec<CaseSimulation<'_>> {
     let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
     let cases = judge::to_simulate(plan, environment, policy, &record.evidence);
     let refusals = admitted(record).map(|(_, refused)| refused);
@@ -212,7 +212,7 @@ fn runs_of_head(record: &Record) -> Vec<Run<'_>> {
         .collect()
 }
 
-fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
+fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<CaseSimulation<'a>> {
     let (environment, policy) = (&record.environment, &record.policy);
     let evidence = &record.evidence;
     let needed = judge::needed_of_base(&record.plan, environment, policy, evidence);
@@ -225,11 +225,15 @@ fn runs_of_base<'a>(record: &'a Record, base: &'a Base) -> Vec<Run<'a>> {
         .collect()
 }
 
-fn runs<'a>(case: &'a Case, units: &[&Unit], refused: Option<SkipReason>) -> Vec<Run<'a>> {
+fn runs<'a>(
+    case: &'a Case,
+    units: &[&Unit],
+    refused: Option<SkipReason>,
+) -> Vec<CaseSimulation<'a>> {
     let further = units.iter().skip(1).map(|unit| Some(unit.id.arch));
     std::iter::once(None)
         .chain(further)
-        .map(|arch| Run {
+        .map(|arch| CaseSimulation {
             case,
             arch,
             refused: refused.clone(),
@@ -242,7 +246,7 @@ impl OneSide<'_> {
     fn simulate(
         &self,
         side: &mut WorkSide,
-        runs: Vec<Run>,
+        runs: Vec<CaseSimulation>,
         references: &References,
         costs: &mut Costs,
     ) -> Vec<Evidence> {
@@ -283,7 +287,7 @@ impl OneSide<'_> {
     }
 
     /// Estimates, by the first seed of each run, whether the run is to be simulated.
-    fn estimate_all(&self, side: &WorkSide, runs: &[Run]) -> Vec<Estimate> {
+    fn estimate_all(&self, side: &WorkSide, runs: &[CaseSimulation]) -> Vec<Estimate> {
         let budget = self.plan.simulation.budget;
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
@@ -311,7 +315,7 @@ impl OneSide<'_> {
                             limit: patience(budget).saturating_mul(PATIENCE_WITH_BLOCKS),
                         };
                         let key = code.and_then(|code| {
-                            let asked = Asked::Estimate;
+                            let asked = SimulatorTask::Estimate;
                             self.results.key(case, code, job.seed, job.limit, asked)
                         });
                         jobs.push((Job::Estimate(Box::new(job)), key));
@@ -339,7 +343,7 @@ impl OneSide<'_> {
     }
 
     /// Estimates jobs from earlier runs, or else with the simulator.
-    fn estimate_jobs(&self, jobs: Vec<NamedJob>, asked: &[&Run]) -> Vec<Seen<Frame>> {
+    fn estimate_jobs(&self, jobs: Vec<NamedJob>, asked: &[&CaseSimulation]) -> Vec<Seen<Frame>> {
         let known: Vec<Option<Seen<Frame>>> = jobs
             .iter()
             .map(|(_, key)| {
@@ -347,7 +351,7 @@ impl OneSide<'_> {
                 Some(kept.answer)
             })
             .collect();
-        let (jobs, runs): (Vec<NamedJob>, Vec<&Run>) = jobs
+        let (jobs, runs): (Vec<NamedJob>, Vec<&CaseSimulation>) = jobs
             .into_iter()
             .zip(asked)
             .zip(&known)
@@ -366,11 +370,11 @@ impl OneSide<'_> {
     fn questions<'r>(
         &self,
         side: &WorkSide,
-        runs: &'r [Run<'r>],
+        runs: &'r [CaseSimulation<'r>],
         estimates: Vec<Estimate>,
         references: &References,
-        found: &mut BTreeMap<SeedPosition, Outcome>,
-    ) -> Vec<Question<'r>> {
+        found: &mut BTreeMap<SeedPosition, SeedOutcome>,
+    ) -> Vec<SeedQuestion<'r>> {
         let mut questions = Vec::new();
         for (number, (run, estimate)) in runs.iter().zip(estimates).enumerate() {
             for (position, &seed) in run.case.seeds.iter().enumerate() {
@@ -383,7 +387,7 @@ impl OneSide<'_> {
                     Err(why) => Err(why),
                 };
                 match cost {
-                    Ok(cost) => questions.push(Question {
+                    Ok(cost) => questions.push(SeedQuestion {
                         place,
                         run,
                         seed,
@@ -403,7 +407,7 @@ impl OneSide<'_> {
     fn key(
         &self,
         side: &WorkSide,
-        run: &Run,
+        run: &CaseSimulation,
         seed: u64,
         references: &References,
     ) -> Option<ResultKey> {
@@ -421,7 +425,7 @@ impl OneSide<'_> {
             let artifact = side.artifact(self.plan, &id, run.arch).ok()?;
             Some((self.plan.case(&id)?.clone(), artifact))
         })?;
-        let asked = Asked::Simulation {
+        let asked = SimulatorTask::Simulation {
             later_seed: self.plan.later_seed(case, seed),
             expected,
         };
@@ -433,7 +437,10 @@ impl OneSide<'_> {
     }
 
     /// Returns the outcome of an earlier run, and the digests of the outputs that it was compared with.
-    fn reuse(&self, question: &Question) -> Option<(Outcome, Option<BTreeMap<String, String>>)> {
+    fn reuse(
+        &self,
+        question: &SeedQuestion,
+    ) -> Option<(SeedOutcome, Option<BTreeMap<String, String>>)> {
         let KeptResult {
             since,
             took,
@@ -441,7 +448,7 @@ impl OneSide<'_> {
             answer,
         } = self.results.find(question.key.as_ref()?)?;
         self.took.add(&question.run.case.id, took);
-        let outcome = Outcome {
+        let outcome = SeedOutcome {
             seen: simulated(answer),
             since: Some(since),
         };
@@ -451,8 +458,8 @@ impl OneSide<'_> {
     fn run_all(
         &self,
         side: &WorkSide,
-        mut questions: Vec<Question>,
-        found: &mut BTreeMap<SeedPosition, Outcome>,
+        mut questions: Vec<SeedQuestion>,
+        found: &mut BTreeMap<SeedPosition, SeedOutcome>,
     ) {
         // The longest goes first, so that no core waits long for another at the end.
         questions.sort_by_key(|question| Reverse(question.cost));
@@ -460,7 +467,7 @@ impl OneSide<'_> {
         let mut jobs = Vec::new();
         let mut asked = Vec::new();
         let mut places = Vec::new();
-        for Question {
+        for SeedQuestion {
             place,
             run,
             seed,
@@ -484,7 +491,7 @@ impl OneSide<'_> {
                 }
             }
         }
-        let runs: Vec<&Run> = asked.iter().map(|(run, _)| *run).collect();
+        let runs: Vec<&CaseSimulation> = asked.iter().map(|(run, _)| *run).collect();
         let answers = self.run_jobs(jobs, Phase::Simulate, &runs, |number| {
             let (run, seed) = asked.get(number)?;
             side.answers.digests_of(&run.case.id, *seed)
@@ -498,7 +505,7 @@ impl OneSide<'_> {
         &self,
         jobs: Vec<NamedJob>,
         phase: Phase,
-        runs: &[&Run],
+        runs: &[&CaseSimulation],
         outputs: impl Fn(usize) -> Option<BTreeMap<String, String>> + Sync,
     ) -> Vec<Seen<Frame>> {
         (self.on)(Event::Began {
@@ -531,9 +538,9 @@ impl OneSide<'_> {
 }
 
 /// Returns evidence in the order of runs and seeds.
-fn evidence(runs: &[Run], found: BTreeMap<SeedPosition, Outcome>) -> Vec<Evidence> {
+fn evidence(runs: &[CaseSimulation], found: BTreeMap<SeedPosition, SeedOutcome>) -> Vec<Evidence> {
     let mut evidence = Vec::new();
-    for ((number, position), Outcome { seen, since }) in found {
+    for ((number, position), SeedOutcome { seen, since }) in found {
         let Some(run) = runs.get(number) else {
             continue;
         };

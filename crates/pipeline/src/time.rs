@@ -2,11 +2,11 @@
 //! more.
 
 use super::took::milliseconds;
-use super::work::{SkipReason, Work};
+use super::work::{SharedWork, SkipReason};
 use crate::event::{Event, Phase};
 use judge::{RivalTask, RivalTurn, Timing};
 use model::{Case, CaseId, Evidence, Facet, Plan, Question, Record, Rival, Rule, Seen};
-use run::rivals::{Asked, Rivals, Setting};
+use run::rivals::{RivalRequest, Rivals, Setting};
 use run::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tracing::{Level, debug};
 
 pub fn time_all(
-    work: &Work,
+    work: &SharedWork,
     root: &Path,
     crew: &mut Crew,
     record: &mut Record,
@@ -54,7 +54,7 @@ pub fn time_all(
 }
 
 struct TimeStage<'a> {
-    work: &'a Work,
+    work: &'a SharedWork,
     root: &'a Path,
     on: &'a (dyn Fn(Event) + Sync),
     /// The number of processes that each case had so far.
@@ -233,9 +233,9 @@ fn take_turn(
         .iter()
         .flat_map(|turn| turn.tasks.iter().map(|task| (turn.rival, task)))
         .collect();
-    let asked: Vec<Asked> = tasks
+    let asked: Vec<RivalRequest> = tasks
         .iter()
-        .map(|&(rival, timed)| Asked {
+        .map(|&(rival, timed)| RivalRequest {
             rival,
             task: timed.task,
             again: timed.process + 1 < timed.processes,
@@ -321,7 +321,7 @@ fn timed(crew: &mut Crew, process_job: ProcessJob) -> Evidence {
     }
 }
 
-impl Work {
+impl SharedWork {
     pub(super) fn timing(
         &self,
         record: &Record,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// State that checks and timings of one run share.
-pub(super) struct Work {
+pub(super) struct SharedWork {
     pub head: WorkSide,
     pub base: WorkSide,
     pub took: Meter,

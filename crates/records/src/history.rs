@@ -178,9 +178,9 @@ fn series(file: &PastFile) -> Vec<Series> {
             PastState::Removed => None,
             PastState::Unreadable(_) => continue,
         };
-        let mut here = baseline.map(figures).unwrap_or_default();
+        let mut new = baseline.map(values).unwrap_or_default();
         for series in &mut found {
-            let value = here.remove(&(series.subject.clone(), series.metric));
+            let value = new.remove(&(series.subject.clone(), series.metric));
             let was_there = series
                 .points
                 .last()
@@ -191,7 +191,7 @@ fn series(file: &PastFile) -> Vec<Series> {
             }
         }
         let Some(baseline) = baseline else { continue };
-        found.extend(here.into_iter().map(|((subject, metric), value)| Series {
+        found.extend(new.into_iter().map(|((subject, metric), value)| Series {
             subject,
             metric,
             key: baseline.key.clone(),
@@ -205,7 +205,7 @@ fn series(file: &PastFile) -> Vec<Series> {
     found
 }
 
-fn figures(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
+fn values(baseline: &Baseline) -> BTreeMap<(Subject, Metric), Num> {
     baseline
         .cases
         .iter()

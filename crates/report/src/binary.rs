@@ -1,5 +1,6 @@
 //! Lays out the kernels of a compiled file for people, and as JSON. Decides nothing.
 
+use crate::document;
 use ::binary::{BinaryKernel, Compiler, Format, Listing, Ptx};
 use build::signature::{shortened, whole_name};
 use model::Arch;
@@ -7,7 +8,7 @@ use model::occupancy::Limiter;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use system::error::{Error, Result};
+use system::error::Result;
 use wording::escape;
 use wording::words::plural;
 
@@ -218,7 +219,7 @@ fn shown(symbol: &str, width: usize) -> String {
 /// Never fails in practice, because all of it is plain data.
 pub fn json(file: &str, listing: &Listing) -> Result<String> {
     #[derive(Serialize)]
-    struct Page<'a> {
+    struct ListingDocument<'a> {
         schema: &'static str,
         file: &'a str,
         kernels: Vec<ListingRow<'a>>,
@@ -322,7 +323,7 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
                 .map(|toolchain| toolchain.version.as_str()),
             cubins: *cubins,
         });
-    let page = Page {
+    let page = ListingDocument {
         schema: SCHEMA,
         file,
         kernels: kernels.collect(),
@@ -330,9 +331,7 @@ pub fn json(file: &str, listing: &Listing) -> Result<String> {
         others: others.collect(),
         compilers: compilers.collect(),
     };
-    serde_json::to_string_pretty(&page)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the listing is no JSON: {error}")))
+    document::json("the listing", &page)
 }
 
 #[cfg(test)]

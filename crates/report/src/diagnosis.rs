@@ -1,6 +1,7 @@
 //! Writes in words what bounds a case: with its values, what to try, and the source of each rule. Pure.
 
 use super::section::{ColumnKind, InTerminal, Room, Section, SectionPart, Table};
+use crate::document;
 use explain::diagnosis::changes::{self, Diagnosed, Figure, FigureChange, Standing};
 use explain::diagnosis::{Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown};
 use explain::{Sides, explain};
@@ -9,8 +10,7 @@ use model::occupancy::Limiter;
 use model::{Arithmetic, CaseId, Judgement, Metric, Num, Stall};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
@@ -213,7 +213,7 @@ pub fn lines(index: &Index, of: &Diagnosed) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct DiagnosisDocument {
     schema: &'static str,
     diagnoses: Vec<DiagnosisEntry>,
 }
@@ -223,13 +223,11 @@ struct Document {
 /// # Errors
 /// Fails with an environment error if they cannot be written as JSON.
 pub fn json(found: Vec<Diagnosed>) -> Result<String> {
-    let document = Document {
+    let document = DiagnosisDocument {
         schema: SCHEMA,
         diagnoses: entries(found),
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
+    document::json("the diagnosis", &document)
 }
 
 /// Returns the bound in words: `issue slots, 74 % of its peak`.

@@ -1,5 +1,6 @@
 //! Writes causes in words: as text, as markdown and as JSON.
 
+use crate::document;
 use crate::kernels::{also, by_kernel};
 pub use explain::{
     Cause, CauseClass, CausePlace, CauseValue, Measure, MeasuredChange, PlaceSide, Unexplained,
@@ -7,7 +8,7 @@ pub use explain::{
 use model::{Arch, CodeFacts, Metric, NotRun, Num, Seen, Subject, UnitId};
 use serde::{Serialize, Serializer};
 use std::fmt::Write;
-use system::error::{Error, Result};
+use system::error::Result;
 use wording::words::{plural, quantity};
 use wording::{escape, reasons};
 
@@ -363,7 +364,5 @@ pub fn json(explanations: &[Explanation]) -> Result<String> {
         schema: SCHEMA,
         cases: explanations,
     };
-    let text = serde_json::to_string_pretty(&file);
-    text.map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the explanation is no JSON: {error}")))
+    document::json("the explanation", &file)
 }

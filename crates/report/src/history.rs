@@ -1,14 +1,14 @@
 //! Lays out how agreed values moved, as sections and as JSON. `html::history` has the page. Pure.
 
 use super::section::{Chart, ColumnKind, InTerminal, Room, Section, SectionPart, Table};
+use crate::document;
 use judge::relative_change;
 use model::{BaselineKey, Facet, Metric, Num, Subject};
 use records::history::{History, Point, Series};
 use records::repo::Commit;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.history/1";
@@ -261,7 +261,7 @@ pub(super) fn notes(history: &History) -> Vec<String> {
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct HistoryDocument<'a> {
     schema: &'static str,
     #[serde(flatten)]
     history: &'a History,
@@ -272,11 +272,9 @@ struct Document<'a> {
 /// # Errors
 /// Fails with an environment error if it cannot be written as JSON.
 pub fn json(history: &History) -> Result<String> {
-    let document = Document {
+    let document = HistoryDocument {
         schema: SCHEMA,
         history,
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the history cannot be written: {error}")))
+    document::json("the history", &document)
 }

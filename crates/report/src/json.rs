@@ -1,6 +1,6 @@
 //! Renders the report for programs. Field names are those of the judgement and stay the same within one schema.
 
-use super::{diagnosis, not_judged, summary};
+use super::{diagnosis, document, not_judged, summary};
 use crate::exit::Exit;
 use crate::explain::KernelExplanations;
 use crate::input::ReportInput;
@@ -12,8 +12,7 @@ use model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::reasons;
 use wording::words;
 
@@ -21,7 +20,7 @@ pub const SCHEMA: &str = "gatekeeper.report/1";
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "report.json")]
-struct Report<'a> {
+struct ReportDocument<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
@@ -77,7 +76,7 @@ pub fn schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     settings
         .into_generator()
-        .into_root_schema_for::<Report<'static>>()
+        .into_root_schema_for::<ReportDocument<'static>>()
         .to_value()
 }
 
@@ -109,7 +108,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
         message: reasons::reason(environment, &target.subject, &target.reason),
         data: target,
     });
-    let report = Report {
+    let report = ReportDocument {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
         conclusion: judgement.conclusion,
@@ -136,7 +135,5 @@ pub fn render(input: &ReportInput) -> Result<String> {
         environment: &record.environment,
         costs: &record.costs,
     };
-    serde_json::to_string_pretty(&report)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+    document::json("the report", &report)
 }

@@ -43,7 +43,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
     report
         .to_string()
         .map(|text| escape::xml(&without_skipped_of_all(&text)))
-        .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
+        .map_err(|error| Error::unwritten("the JUnit report", error))
 }
 
 /// Removes an attribute from the root element. The schema of Jenkins' xunit plugin allows it for a suite only, and

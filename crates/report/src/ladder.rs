@@ -3,12 +3,12 @@
 
 use super::rivals;
 use super::section::{ColumnKind, Room, Section, SectionPart, Table};
+use crate::document;
 use judge::{NotPassed, View};
 use model::{Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Subject, Unit};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::reasons;
 use wording::words;
 
@@ -664,7 +664,7 @@ fn add_missing<'a>(
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct LadderDocument<'a> {
     schema: &'static str,
     simulated: bool,
     ladders: &'a [Ladder],
@@ -675,14 +675,12 @@ struct Document<'a> {
 /// # Errors
 /// Fails with an environment error if they cannot be written as JSON.
 pub fn json(view: View, ladders: &[Ladder]) -> Result<String> {
-    let document = Document {
+    let document = LadderDocument {
         schema: SCHEMA,
         simulated: view.is_simulated(),
         ladders,
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the ladder cannot be written: {error}")))
+    document::json("the ladder", &document)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod blame;
 pub mod case;
 mod causes;
 pub mod diagnosis;
+pub mod document;
 
 pub mod exit;
 pub mod explain;

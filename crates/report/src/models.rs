@@ -2,14 +2,14 @@
 
 use super::section::{ColumnKind, Section, SectionPart, Table};
 use super::{summary, values};
+use crate::document;
 use crate::exit::Exit;
 use crate::input::ReportInput;
 use model::{Conclusion, Counter, Environment, Metric, Outcome, Question, Seen, Subject};
 use records::shard::device;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use system::error::{Error, Result};
-use wording::escape;
+use system::error::Result;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.models/1";
@@ -252,7 +252,7 @@ fn table(
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ModelsDocument<'a> {
     schema: &'static str,
     exit_code: u8,
     conclusion: Conclusion,
@@ -295,14 +295,12 @@ pub fn json(models: &[Model]) -> Result<String> {
         headline: summary::headline(&model.input),
         counts: counted(std::slice::from_ref(model)),
     });
-    let document = Document {
+    let document = ModelsDocument {
         schema: SCHEMA,
         exit_code: exit(models) as u8,
         conclusion: conclusion(models),
         counts: counted(models),
         models: entries.collect(),
     };
-    serde_json::to_string_pretty(&document)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
+    document::json("the report", &document)
 }

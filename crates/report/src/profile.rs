@@ -56,19 +56,19 @@ fn collect_case<'a>(view: View<'_, 'a>, case: &'a CaseId) -> CaseProfile<'a> {
 
 pub fn json(device: &DeviceFacts, cases: &[CaseProfile]) -> Result<String> {
     #[derive(Serialize)]
-    struct Page<'a> {
+    struct ProfileDocument<'a> {
         schema: &'static str,
         device: &'a DeviceFacts,
         cases: &'a [CaseProfile<'a>],
     }
-    let page = Page {
+    let page = ProfileDocument {
         schema: SCHEMA,
         device,
         cases,
     };
     serde_json::to_string_pretty(&page)
         .map(|text| text + "\n")
-        .map_err(|error| Error::environment(format!("the profiles cannot be written: {error}")))
+        .map_err(|error| Error::unwritten("the profiles", error))
 }
 
 pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {

@@ -7,13 +7,14 @@
 use super::annotations::{Annotation, Level, with_findings};
 use super::place::FileLine;
 use super::summary;
+use crate::document;
 use crate::exit::Exit;
 use crate::input::ReportInput;
 use model::{Conclusion, Record};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use system::error::{Error, Result};
+use system::error::Result;
 use wording::escape;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -62,9 +63,7 @@ pub fn render(input: &ReportInput) -> Result<String> {
             "properties": {"circumstances": summary::circumstances(record)},
         }],
     });
-    serde_json::to_string_pretty(&log)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::environment(format!("the SARIF log cannot be written: {error}")))
+    document::json("the SARIF log", &log)
 }
 
 /// Returns a result. `number` counts the results of the same identity up to this one.

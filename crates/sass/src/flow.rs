@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Instructions that run one after another.
 #[derive(Debug)]
-struct Block {
+struct BasicBlock {
     start: usize,
     end: usize,
     next: Vec<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct Loop {
 pub(crate) fn loops(section: &Section) -> Vec<Loop> {
     let blocks = blocks(section);
     let entries: Vec<usize> = section.functions.iter().map(|(start, _)| *start).collect();
-    let is_entry = |block: &Block| block.start == 0 || entries.contains(&block.start);
+    let is_entry = |block: &BasicBlock| block.start == 0 || entries.contains(&block.start);
     let roots: Vec<usize> = (0..blocks.len())
         .filter(|at| blocks.get(*at).is_some_and(is_entry))
         .collect();
@@ -97,7 +97,7 @@ pub(crate) fn loops(section: &Section) -> Vec<Loop> {
         .collect()
 }
 
-fn blocks(section: &Section) -> Vec<Block> {
+fn blocks(section: &Section) -> Vec<BasicBlock> {
     let count = section.instructions.len();
     let mut starts: BTreeSet<usize> = BTreeSet::from([0]);
     starts.extend(section.labels.values().copied());
@@ -133,7 +133,7 @@ fn blocks(section: &Section) -> Vec<Block> {
                 Flow::Branch { always } | Flow::End { always } => !always,
             };
             next.extend(number(end).filter(|_| goes_on));
-            Block { start, end, next }
+            BasicBlock { start, end, next }
         })
         .collect()
 }
@@ -162,7 +162,7 @@ fn flow(instruction: &Instruction) -> Flow {
 }
 
 /// Orders the blocks that can be reached.
-fn postorder(blocks: &[Block], roots: &[usize]) -> Vec<usize> {
+fn postorder(blocks: &[BasicBlock], roots: &[usize]) -> Vec<usize> {
     let mut seen = vec![false; blocks.len()];
     let mut order = Vec::new();
     for &root in roots {
@@ -195,7 +195,7 @@ struct Dominators {
 }
 
 impl Dominators {
-    fn new(blocks: &[Block], roots: &[usize], order: &[usize]) -> Self {
+    fn new(blocks: &[BasicBlock], roots: &[usize], order: &[usize]) -> Self {
         let mut number = vec![None; blocks.len()];
         for (at, &block) in order.iter().enumerate() {
             if let Some(number) = number.get_mut(block) {

@@ -204,7 +204,5 @@ pub fn write_atomically(file: &Path, bytes: &[u8]) -> Result<()> {
         new.write_all(bytes)?;
         new.persist(file)
     };
-    written().map_err(|error| {
-        Error::environment(format!("{} cannot be written: {error}", file.display()))
-    })
+    written().map_err(|error| Error::unwritten(file.display(), error))
 }

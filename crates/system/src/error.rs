@@ -1,6 +1,7 @@
 //! Errors that end a command before it has a verdict. Faults of a kernel are evidence, and not errors.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -72,6 +73,19 @@ impl Error {
 
     pub fn environment(message: impl Into<String>) -> Self {
         Self::Environment(Diagnostic::new(message))
+    }
+
+    /// Returns the machine's error at a path.
+    pub fn at_path(path: &Path, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::environment(format!("{}: {source}", path.display())).caused_by(source)
+    }
+
+    /// Returns the error for a file, a directory or a document that cannot be written.
+    pub fn unwritten(
+        what: impl fmt::Display,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::environment(format!("{what} cannot be written: {source}")).caused_by(source)
     }
 
     #[must_use]

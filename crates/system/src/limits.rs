@@ -39,7 +39,7 @@ fn read_compiler_memory() -> Result<()> {
         Error::usage(format!(
             "{COMPILER_MEMORY_VARIABLE} is `{said}`, which is no size"
         ))
-        .help(help)
+        .help(help.to_string())
     })?;
     COMPILER.get_or_init(|| bytes);
     Ok(())
@@ -69,11 +69,22 @@ pub fn out_of_memory(log: &str) -> Option<String> {
     ))
 }
 
+/// The way to write a size, for a text that is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    #[error("write a size with its unit: 500MiB, 10GiB")]
+    Unit,
+    #[error("write a whole number with its unit: 500MiB, 10GiB")]
+    Number,
+    #[error("that is more than any disk holds")]
+    Large,
+}
+
 /// Parses a size such as `10GiB`, and returns it in bytes.
 ///
 /// # Errors
 /// Returns how to write a size.
-pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
+pub fn parse_size(text: &str) -> std::result::Result<u64, SizeError> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.get(digits.len()..) {
         Some("" | "B") => 1,
@@ -81,14 +92,10 @@ pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
         Some("MiB") => 1 << 20,
         Some("GiB") => 1 << 30,
         Some("TiB") => 1 << 40,
-        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
+        _ => return Err(SizeError::Unit),
     };
-    let count: u64 = digits
-        .parse()
-        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
-    count
-        .checked_mul(unit)
-        .ok_or_else(|| "that is more than any disk holds".to_owned())
+    let count: u64 = digits.parse().map_err(|_| SizeError::Number)?;
+    count.checked_mul(unit).ok_or(SizeError::Large)
 }
 
 /// Checks the limits, and starts the threads that compute: one for each core, or as many as `RAYON_NUM_THREADS` says if

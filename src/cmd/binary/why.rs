@@ -61,11 +61,11 @@ pub fn explain_kernels(
         || artifact::read_code(base, differ().map(|kernel| kernel.pair.base), &reader),
         || artifact::read_code(head, differ().map(|kernel| kernel.pair.head), &reader),
     );
-    let code = Sides {
+    let code = BothSides {
         base: of_base?,
         head: of_head?,
     };
-    let facts = Sides {
+    let facts = BothSides {
         base: facts_by_unit(&records.base),
         head: facts_by_unit(&records.head),
     };
@@ -103,21 +103,21 @@ fn newest_first<'a>(kernels: impl Iterator<Item = &'a Matched<'a>>) -> Vec<&'a M
     newest
 }
 
-struct Sides<T> {
+struct BothSides<T> {
     base: T,
     head: T,
 }
 
-type Facts<'a> = HashMap<&'a UnitId, &'a BuildFacts>;
+type FactsByUnit<'a> = HashMap<&'a UnitId, &'a BuildFacts>;
 
 fn explain_kernel(
     kernel: &Matched,
-    facts: &Sides<Facts>,
-    code: &Sides<MachineCode>,
+    facts: &BothSides<FactsByUnit>,
+    code: &BothSides<MachineCode>,
 ) -> Explanation {
     let Matched { unit, pair, .. } = kernel;
     // Equal code needs no disassembly: then only launch bounds changed, or the resources of functions that it calls.
-    let mut code = differs(kernel).then(|| Sides {
+    let mut code = differs(kernel).then(|| BothSides {
         base: code.base.get(pair.base),
         head: code.head.get(pair.head),
     });
@@ -127,7 +127,7 @@ fn explain_kernel(
         .flatten()
         .take(1)
         .collect();
-    if let Some(Sides {
+    if let Some(BothSides {
         base: Seen::Got(base),
         head: Seen::Got(head),
     }) = &mut code
@@ -151,7 +151,7 @@ fn explain_kernel(
 
 fn compiled<'a>(
     unit: &UnitId,
-    facts: &Facts<'a>,
+    facts: &FactsByUnit<'a>,
     code: Option<&'a Seen<CodeFacts>>,
 ) -> Compiled<'a> {
     let built = facts.get(unit).copied();
@@ -162,7 +162,7 @@ fn differs(kernel: &Matched) -> bool {
     kernel.pair.base.digest != kernel.pair.head.digest
 }
 
-fn facts_by_unit(record: &Record) -> Facts<'_> {
+fn facts_by_unit(record: &Record) -> FactsByUnit<'_> {
     record
         .evidence
         .iter()

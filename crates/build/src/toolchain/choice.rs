@@ -4,6 +4,7 @@ use super::releases::is_version;
 use model::Component;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -47,55 +48,71 @@ impl Choice {
     }
 }
 
-impl FromStr for CompilerOrigin {
-    type Err = String;
+/// The reason for which a text names no compiler.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoiceError {
+    #[error(
+        "`{0}` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit, such as /usr/local/cuda"
+    )]
+    NoOrigin(String),
+    #[error("{0} is not a toolkit: it has no bin/nvcc")]
+    NoToolkit(String),
+    #[error(transparent)]
+    Path(#[from] io::Error),
+    #[error(
+        "`{0}` is not a part with its version, such as ptxas=13.0; the parts are {parts}",
+        parts = names()
+    )]
+    NoPart(String),
+    #[error("there is no part `{0}`; the parts are {parts}", parts = names())]
+    UnknownPart(String),
+    #[error("{0} is named twice")]
+    Twice(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+/// Returns the names of all parts, for an error.
+fn names() -> String {
+    Component::ALL.map(Component::name).join(", ")
+}
+
+impl FromStr for CompilerOrigin {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
         if is_version(text) {
             return Ok(Self::Release(text.to_owned()));
         }
         if !text.contains('/') {
-            return Err(format!(
-                "`{text}` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit, such as /usr/local/cuda"
-            ));
+            return Err(ChoiceError::NoOrigin(text.to_owned()));
         }
         let home = PathBuf::from(text);
         if !home.join("bin/nvcc").is_file() {
-            return Err(format!("{text} is not a toolkit: it has no bin/nvcc"));
+            return Err(ChoiceError::NoToolkit(text.to_owned()));
         }
-        std::path::absolute(home)
-            .map(Self::Home)
-            .map_err(|error| error.to_string())
+        Ok(Self::Home(std::path::absolute(home)?))
     }
 }
 
 /// Parses choices such as `13.2`, `/opt/cuda` and `13.2,ptxas=13.0`.
 impl FromStr for Choice {
-    type Err = String;
+    type Err = ChoiceError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let mut items = text.split(',');
         let whole: CompilerOrigin = items.next().unwrap_or_default().parse()?;
         let mut parts = BTreeMap::new();
         for item in items {
-            let names = || Component::ALL.map(Component::name).join(", ");
             let Some((name, source)) = item.split_once('=') else {
-                return Err(format!(
-                    "`{item}` is not a part with its version, such as ptxas=13.0; the parts are {}",
-                    names()
-                ));
+                return Err(ChoiceError::NoPart(item.to_owned()));
             };
             let Some(part) = Component::ALL
                 .into_iter()
                 .find(|component| component.name() == name)
             else {
-                return Err(format!(
-                    "there is no part `{name}`; the parts are {}",
-                    names()
-                ));
+                return Err(ChoiceError::UnknownPart(name.to_owned()));
             };
             if parts.insert(part, source.parse()?).is_some() {
-                return Err(format!("{name} is named twice"));
+                return Err(ChoiceError::Twice(name.to_owned()));
             }
         }
         Ok(Self {
@@ -145,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_mistake_says_how_it_is_written() {
-        let says = |text: &str| text.parse::<Choice>().unwrap_err();
+        let says = |text: &str| text.parse::<Choice>().unwrap_err().to_string();
         assert_eq!(
             says("newest"),
             "`newest` is neither a version, such as 13.2 or 13.2.78, nor the path of a toolkit, such as /usr/local/cuda"

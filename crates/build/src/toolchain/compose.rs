@@ -98,10 +98,8 @@ impl Places {
         // Two at once make the same one.
         let lock = lock(&dir, "a composed compiler", &|_| {})?;
         if !home.exists() {
-            self.link_in(&dir, &home).map_err(|error| {
-                Error::environment(format!("{} cannot be written: {error}", home.display()))
-                    .caused_by(error)
-            })?;
+            self.link_in(&dir, &home)
+                .map_err(|error| Error::unwritten(home.display(), error))?;
         }
         drop(lock);
         Ok(home)

@@ -23,7 +23,7 @@ const WHEELS: [&str; 5] = [
 
 /// The part of `pip install --report` that is read.
 #[derive(Deserialize)]
-struct Report {
+struct PipReport {
     install: Vec<Wheel>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn ask(
         }
     })?;
     let bytes = files::read(&report, files::WRITTEN).map_err(|error| failed(&error.to_string()))?;
-    let report: Report =
+    let report: PipReport =
         serde_json::from_slice(&bytes).map_err(|error| failed(&error.to_string()))?;
     let (version, requirements) = report
         .read()
@@ -140,7 +140,7 @@ fn last_lines(log: &str) -> &str {
         .trim()
 }
 
-impl Report {
+impl PipReport {
     /// Returns the version of nvcc, and the requirements to install.
     fn read(&self) -> Option<(String, String)> {
         let mut version = None;
@@ -232,7 +232,7 @@ mod tests {
                 "download_info": {"archive_info": {"hashes": {"sha256": digest}}},
             })
         };
-        let report = |digest: &str| -> Report {
+        let report = |digest: &str| -> PipReport {
             let all: Vec<_> = WHEELS.iter().map(|name| wheel(name, digest)).collect();
             serde_json::from_value(serde_json::json!({ "install": all })).unwrap()
         };

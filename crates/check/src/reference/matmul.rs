@@ -10,14 +10,14 @@ use rayon::prelude::*;
 const BAND: usize = 128;
 
 /// An operand: one matrix for the whole batch, or one for each element of it.
-struct Operand<'a> {
+struct MatrixOperand<'a> {
     array: Array<'a>,
     rows: usize,
     columns: usize,
     transposed: bool,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> MatrixOperand<'a> {
     fn new(
         name: &str,
         array: Array<'a>,
@@ -102,8 +102,8 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
             out_tensor.dims
         )));
     };
-    let left = Operand::new(a, scene.input(a)?, *transpose_a, batch)?;
-    let right = Operand::new(b, scene.input(b)?, *transpose_b, batch)?;
+    let left = MatrixOperand::new(a, scene.input(a)?, *transpose_a, batch)?;
+    let right = MatrixOperand::new(b, scene.input(b)?, *transpose_b, batch)?;
     if (left.rows, left.columns, right.columns) != (m, right.rows, n) {
         return Err(NoAnswer::Reference(format!(
             "`{a}` {:?} times `{b}` {:?} (transposed: {transpose_a}, {transpose_b}) is not `{out}` {:?}",
@@ -112,7 +112,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
     }
     let added = c
         .as_ref()
-        .map(|name| Operand::new(name, scene.input(name)?, false, batch))
+        .map(|name| MatrixOperand::new(name, scene.input(name)?, false, batch))
         .transpose()?;
     if let (Some(added), Some(name)) = (&added, c) {
         same_dims(name, &[added.rows, added.columns], &[m, n])?;
@@ -176,8 +176,8 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
 
 /// Multiplies matrices of integers, without any rounding.
 fn integers(
-    left: &Operand,
-    right: &Operand,
+    left: &MatrixOperand,
+    right: &MatrixOperand,
     batches: usize,
     plain: bool,
     elem: ElemType,

@@ -12,9 +12,11 @@ mod rows;
 mod tests;
 pub mod user;
 
+use super::captured::{self, CapturedError};
 use super::compared::CompareError;
+use super::elem::{self, ElemError};
 use super::inputs::{Inputs, View};
-use super::{ComparedElements, Outputs, Values, elem};
+use super::{ComparedElements, Outputs, Values};
 use model::{Case, ElemType, Reference, Role, Tensor};
 
 /// The version of the references, which is part of every cached result's key. A change of what any built-in reference
@@ -36,14 +38,20 @@ pub enum NoAnswer {
     Environment(String),
 }
 
-impl From<String> for NoAnswer {
-    fn from(message: String) -> Self {
-        Self::Reference(message)
+impl From<CompareError> for NoAnswer {
+    fn from(error: CompareError) -> Self {
+        Self::Reference(error.to_string())
     }
 }
 
-impl From<CompareError> for NoAnswer {
-    fn from(error: CompareError) -> Self {
+impl From<ElemError> for NoAnswer {
+    fn from(error: ElemError) -> Self {
+        Self::Reference(error.to_string())
+    }
+}
+
+impl From<CapturedError> for NoAnswer {
+    fn from(error: CapturedError) -> Self {
         Self::Reference(error.to_string())
     }
 }
@@ -120,7 +128,7 @@ pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoA
         return complete(case, inputs, zeros(case));
     }
     if let Reference::Captured { outputs } = &case.reference {
-        return Ok(crate::captured::outputs(case, outputs)?);
+        return Ok(captured::outputs(case, outputs)?);
     }
     let scene = Scene { case, inputs, view };
     let (out, values) = match &case.reference {
@@ -223,7 +231,7 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
 ///
 /// A reference that is NaN would be matched by a kernel that is NaN, and two mistakes would pass.
 fn complete(case: &Case, inputs: &Inputs, mut outputs: Outputs) -> Result<Outputs, NoAnswer> {
-    outputs.extend(crate::captured::left(case)?);
+    outputs.extend(captured::left(case)?);
     let compared = compared(case, inputs)?;
     let finite = inputs.tensors.values().all(|data| {
         data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)

@@ -7,11 +7,11 @@ use std::mem::take;
 
 /// Head's names for things that have another name in the base.
 #[derive(Clone, Copy)]
-pub struct Names<'a> {
+pub struct HeadNames<'a> {
     pub renames: &'a [Rename],
 }
 
-impl Names<'_> {
+impl HeadNames<'_> {
     /// Gives the base head's names. It has its own until then.
     pub fn carry(&self, base: &mut Base) {
         if self.renames.is_empty() {

@@ -1,6 +1,6 @@
 //! Matches names that are gone with names that are new, by content.
 
-use super::carry::{Names, tensors_of_arg};
+use super::carry::{HeadNames, tensors_of_arg};
 use model::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -158,7 +158,7 @@ impl<'a> KernelParts<'a> {
     }
 
     /// Returns the work of a variant, with names replaced.
-    fn work_of(&self, variant: &str, names: &Names) -> BTreeMap<CaseId, Case> {
+    fn work_of(&self, variant: &str, names: &HeadNames) -> BTreeMap<CaseId, Case> {
         self.cases
             .iter()
             .filter(|case| case.id.variant == variant)
@@ -171,7 +171,7 @@ impl<'a> KernelParts<'a> {
     }
 
     /// Returns the gates of a variant, with names replaced.
-    fn gates_of(&self, variant: &str, names: &Names) -> Vec<Gate> {
+    fn gates_of(&self, variant: &str, names: &HeadNames) -> Vec<Gate> {
         self.gates
             .iter()
             .filter(|gate| gate.subject.variant() == variant)
@@ -223,7 +223,7 @@ fn gone_and_new<'a>(
 
 fn likeness(base: &KernelParts, head: &KernelParts) -> Likeness {
     let renames = in_kernel(base, head);
-    let names = Names { renames: &renames };
+    let names = HeadNames { renames: &renames };
     let all = |is_alike: &dyn Fn(&str, &str) -> bool| {
         base.variants()
             .into_iter()
@@ -315,7 +315,7 @@ fn pair_shapes<'a>(
     head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(&'a String, &'a String)> {
-    let names = Names { renames: known };
+    let names = HeadNames { renames: known };
     let (gone, new) = gone_and_new(base.shapes(), head.shapes());
     pair(&gone, &new, |gone, new| {
         let carried = base.sizes(gone).map(|sizes| {
@@ -347,7 +347,7 @@ fn pair_variants<'a>(
             .map(|(was, is)| rename(RenamedItem::Tensor { kernel: kernel() }, was, is))
             .collect();
         renames.extend(tensors);
-        let names = Names { renames: &renames };
+        let names = HeadNames { renames: &renames };
         Likeness {
             code: has_code_of(base, gone, head, new),
             asked: asks_as(base, gone, head, new, &names),
@@ -361,7 +361,7 @@ fn pair_cases<'a>(
     head: &KernelParts<'a>,
     known: &[Rename],
 ) -> Vec<(Case, &'a Case)> {
-    let names = Names { renames: known };
+    let names = HeadNames { renames: known };
     base.cases
         .iter()
         .map(|case| {
@@ -463,8 +463,8 @@ fn has_code_of(base: &KernelParts, was: &str, head: &KernelParts, is: &str) -> b
 
 /// Returns true if both must do the same work, with the same macros and flags, under the same gates. Their code may be
 /// in different files and have different names.
-fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &Names) -> bool {
-    let own = Names { renames: &[] };
+fn asks_as(base: &KernelParts, was: &str, head: &KernelParts, is: &str, names: &HeadNames) -> bool {
+    let own = HeadNames { renames: &[] };
     let (theirs, ours) = (base.units_of(was), head.units_of(is));
     let is_built_alike = theirs.keys().eq(ours.keys())
         && theirs

@@ -14,5 +14,5 @@
 mod carry;
 mod find;
 
-pub use carry::Names;
+pub use carry::HeadNames;
 pub use find::{PlanAndGates, find};

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Ended, compare_required};
 use crate::counterpart::NotRequired;
-use crate::renames::Names;
+use crate::renames::HeadNames;
 use model::*;
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn limits_count(base: &Base, subject: &Subject) -> bool {
 
 /// Returns head's baselines that still have one of the base's old names, under head's name for it.
 fn left_under_old_names(base: &Base, head: &[Baseline]) -> Vec<Baseline> {
-    let names = Names {
+    let names = HeadNames {
         renames: &base.renames,
     };
     let carried = head.iter().map(|ours| {

@@ -8,6 +8,7 @@ use crate::counterpart::NotRequired;
 use crate::renames::PlanAndGates;
 use model::*;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 /// Compares a run with its base. `references` compares the results of references.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Comparison> {
@@ -328,49 +329,17 @@ fn is_selected_alone(base: &Plan, head: &Plan, subject: &Subject) -> bool {
     !head.filters.is_empty() && !of_kernel.into_iter().any(|case| head.selects(&case.id))
 }
 
-/// Returns true if a gate on the same subject asks about the same thing.
+/// Returns true if a gate on the same subject asks about the same thing: the same metric with a limit of the same kind,
+/// whatever its value.
 fn asks_the_same(base: &Rule, head: &Rule) -> bool {
     match (base, head) {
         (
-            Rule::Limit {
-                metric,
-                limit: Limit::Absolute { .. },
-            },
+            Rule::Limit { metric, limit },
             Rule::Limit {
                 metric: other,
-                limit: Limit::Absolute { .. },
+                limit: asked,
             },
-        )
-        | (
-            Rule::Limit {
-                metric,
-                limit: Limit::Baseline { .. },
-            },
-            Rule::Limit {
-                metric: other,
-                limit: Limit::Baseline { .. },
-            },
-        )
-        | (
-            Rule::Limit {
-                metric,
-                limit: Limit::Anchor { .. },
-            },
-            Rule::Limit {
-                metric: other,
-                limit: Limit::Anchor { .. },
-            },
-        )
-        | (
-            Rule::Limit {
-                metric,
-                limit: Limit::Base { .. },
-            },
-            Rule::Limit {
-                metric: other,
-                limit: Limit::Base { .. },
-            },
-        ) => metric == other,
+        ) => metric == other && discriminant(limit) == discriminant(asked),
         (Rule::Condition { .. }, Rule::Condition { .. })
         | (Rule::Counters { .. }, Rule::Counters { .. }) => true,
         (base, head) => base == head,

@@ -13,4 +13,4 @@ mod times;
 
 pub use group::{Between, Comparison, ProcessGroup, compare, predict};
 pub use sample::Sample;
-pub use times::{ProcessTimes, Reading, over_processes, p50};
+pub use times::{ProcessTimes, ProcessValue, over_processes, p50};

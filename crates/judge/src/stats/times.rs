@@ -28,7 +28,7 @@ pub struct ProcessTimes<'a> {
 
 /// A value of one process, and the standard error that the clock's step alone gives it. Both have the same unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct ProcessValue {
     pub value: f64,
     pub step: f64,
 }
@@ -45,51 +45,51 @@ impl<'a> From<&'a TimeFacts> for ProcessTimes<'a> {
 }
 
 impl ProcessTimes<'_> {
-    pub fn p50(&self) -> Option<Reading> {
+    pub fn p50(&self) -> Option<ProcessValue> {
         self.read_batches(Sample::median)
     }
 
-    pub fn mean(&self) -> Option<Reading> {
+    pub fn mean(&self) -> Option<ProcessValue> {
         self.read_batches(Sample::mean)
     }
 
-    pub fn min(&self) -> Option<Reading> {
+    pub fn min(&self) -> Option<ProcessValue> {
         self.read_batches(Sample::min)
     }
 
-    pub fn max(&self) -> Option<Reading> {
+    pub fn max(&self) -> Option<ProcessValue> {
         self.read_batches(Sample::max)
     }
 
-    pub fn p90(&self) -> Option<Reading> {
+    pub fn p90(&self) -> Option<ProcessValue> {
         self.quantile(0.90)
     }
 
-    pub fn p99(&self) -> Option<Reading> {
+    pub fn p99(&self) -> Option<ProcessValue> {
         self.quantile(0.99)
     }
 
     /// Returns the coefficient of variation. It is at least the rounding of the clock, because a smaller spread cannot
     /// be seen.
-    pub fn cv(&self) -> Option<Reading> {
+    pub fn cv(&self) -> Option<ProcessValue> {
         let sample = Sample::new(self.single_ns)?;
         let rounding = self.rounding();
-        Some(Reading {
+        Some(ProcessValue {
             value: sample.deviation()?.max(rounding) / sample.mean(),
             step: rounding / sample.mean(),
         })
     }
 
-    fn read_batches(&self, statistic: fn(&Sample) -> f64) -> Option<Reading> {
+    fn read_batches(&self, statistic: fn(&Sample) -> f64) -> Option<ProcessValue> {
         let launches = f64::from(self.launches);
-        Some(Reading {
+        Some(ProcessValue {
             value: statistic(&Sample::new(self.batched_ns)?) / launches,
             step: self.rounding() / launches,
         })
     }
 
-    fn quantile(&self, q: f64) -> Option<Reading> {
-        Some(Reading {
+    fn quantile(&self, q: f64) -> Option<ProcessValue> {
+        Some(ProcessValue {
             value: Sample::new(self.single_ns)?.quantile(q),
             step: self.rounding(),
         })
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn p50_is_the_median_of_batches_for_each_launch() {
         let times = process_times(&[4000, 1000, 3000, 2000], &[900]);
-        let value = |found: Option<Reading>| found.unwrap().value;
+        let value = |found: Option<ProcessValue>| found.unwrap().value;
         assert_eq!(value(times.p50()), 250.0);
         assert_eq!(value(times.mean()), 250.0);
         assert_eq!((value(times.min()), value(times.max())), (100.0, 400.0));

@@ -1,7 +1,7 @@
 //! Names that are gone are matched with names that are new, and a base is put under head's names.
 
 use super::*;
-use crate::renames::{Names, PlanAndGates, find};
+use crate::renames::{HeadNames, PlanAndGates, find};
 
 /// A side of one kernel: its plan and its gates.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ impl RenamedSide {
         let mut base = record_against_base().policy.base.unwrap();
         base.plan = self.plan.clone();
         base.gates.clone_from(&self.gates);
-        Names { renames }.carry(&mut base);
+        HeadNames { renames }.carry(&mut base);
         Self {
             plan: base.plan,
             gates: base.gates,

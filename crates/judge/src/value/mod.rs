@@ -7,7 +7,7 @@ use super::index::View;
 use super::not_passed::{NotPassed, OrNotPassed, inconclusive, unsupported};
 use super::series::count;
 use crate::stats::modes::{Launches, Modes};
-use crate::stats::{self, ProcessGroup, ProcessTimes, Reading};
+use crate::stats::{self, ProcessGroup, ProcessTimes, ProcessValue};
 use model::occupancy::{Occupancy, resident};
 use model::*;
 use std::collections::BTreeMap;
@@ -368,7 +368,7 @@ impl<'a> View<'_, 'a> {
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;
         for facts in self.series(id)? {
-            let Reading { value, step } = time_of(facts, metric)?;
+            let ProcessValue { value, step } = time_of(facts, metric)?;
             check_clock(facts, metric, value, Side::Head)?;
             values.push(value);
             resolution = resolution.max(step / value);
@@ -616,12 +616,12 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> OrNotPassed<f64> {
 }
 
 /// Returns a time metric of one process.
-pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading> {
+pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<ProcessValue> {
     let times = ProcessTimes::from(facts);
     if metric == Metric::Cycles {
-        let Reading { value, step } = value_of(&times, Metric::P50)?;
+        let ProcessValue { value, step } = value_of(&times, Metric::P50)?;
         let per_ns = clock(facts)? / 1000.0;
-        return Ok(Reading {
+        return Ok(ProcessValue {
             value: value * per_ns,
             step: step * per_ns,
         });
@@ -630,7 +630,7 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> OrNotPassed<Reading>
 }
 
 /// Returns a metric that needs only samples, of a case or of a rival.
-pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<Reading> {
+pub(super) fn value_of(times: &ProcessTimes, metric: Metric) -> OrNotPassed<ProcessValue> {
     let have = times.single_ns.len();
     let needed = metric.least_singles();
     if metric.uses_single_launches() && have < needed as usize {

@@ -12,9 +12,7 @@ use system::error::{Error, Result};
 /// # Errors
 /// Fails with a usage error if there is such a link.
 pub fn refuse_links(path: &Path) -> Result<()> {
-    let whole = std::path::absolute(path).map_err(|error| {
-        Error::environment(format!("{}: {error}", path.display())).caused_by(error)
-    })?;
+    let whole = std::path::absolute(path).map_err(|error| Error::at_path(path, error))?;
     // A slash at the end would stand for the target of the link.
     let whole: PathBuf = whole.components().collect();
     let mut links = whole.ancestors().filter(|part| part.is_symlink());

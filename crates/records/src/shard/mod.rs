@@ -17,16 +17,20 @@ pub struct ShardPart {
     pub of: u32,
 }
 
-impl FromStr for ShardPart {
-    type Err = String;
+/// A text that does not name a shard.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write which of how many, counted from 1: 2/8")]
+pub struct BadShard;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let problem = || "write which of how many, counted from 1: 2/8".to_owned();
-        let (number, of) = text.split_once('/').ok_or_else(problem)?;
+impl FromStr for ShardPart {
+    type Err = BadShard;
+
+    fn from_str(text: &str) -> Result<Self, BadShard> {
+        let (number, of) = text.split_once('/').ok_or(BadShard)?;
         let [number, of] = [number, of].map(|text| text.parse::<u32>());
         match (number, of) {
             (Ok(number), Ok(of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
-            _ => Err(problem()),
+            _ => Err(BadShard),
         }
     }
 }

@@ -33,9 +33,7 @@ const BINARIES: &str = "baselines/binaries";
 fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
     let digest = serde_json::to_vec(key)
         .map(|bytes| blake3::hash(&bytes).to_hex())
-        .map_err(|error| {
-            Error::environment(format!("a key cannot be written: {error}")).caused_by(error)
-        })?;
+        .map_err(|error| Error::unwritten("a key", error))?;
     let digest = digest.get(..8).unwrap_or_default();
     let said = match key {
         BaselineKey::Resources { arch, compiler, .. }
@@ -471,9 +469,8 @@ pub fn rename_baselines(
 }
 
 fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(baseline).map_err(|error| {
-        Error::environment(format!("a baseline cannot be written: {error}")).caused_by(error)
-    })?;
+    let mut text = serde_json::to_string_pretty(baseline)
+        .map_err(|error| Error::unwritten("a baseline", error))?;
     text.push('\n');
     write_whole(&root.join(file), text.as_bytes())
 }

@@ -25,16 +25,13 @@ struct SealedRecord {
 /// The hash covers what the file says and not what this version understands of it, so that an edit is found before
 /// anything is made of it.
 fn seal_of(record: &Value) -> Result<String> {
-    let canonical = serde_json::to_vec(record).map_err(|error| {
-        Error::environment(format!("the record cannot be written: {error}")).caused_by(error)
-    })?;
+    let canonical =
+        serde_json::to_vec(record).map_err(|error| Error::unwritten("the record", error))?;
     Ok(blake3::hash(&canonical).to_hex().to_string())
 }
 
 fn value_of(record: &Record) -> Result<Value> {
-    serde_json::to_value(record).map_err(|error| {
-        Error::environment(format!("the record cannot be written: {error}")).caused_by(error)
-    })
+    serde_json::to_value(record).map_err(|error| Error::unwritten("the record", error))
 }
 
 /// Returns the JSON Schema of the file.
@@ -62,9 +59,8 @@ pub fn write_record(path: &Path, record: &Record) -> Result<String> {
         seal: seal.clone(),
         record,
     };
-    let mut text = serde_json::to_string(&file).map_err(|error| {
-        Error::environment(format!("the record cannot be written: {error}")).caused_by(error)
-    })?;
+    let mut text =
+        serde_json::to_string(&file).map_err(|error| Error::unwritten("the record", error))?;
     text.push('\n');
     write_whole(path, text.as_bytes())?;
     Ok(seal)

@@ -83,7 +83,7 @@ impl GpuLock {
 
 /// The state of a GPU's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LockState {
     /// Nobody measures. Others may be checking.
     Free,
     /// Another process holds the lock alone. The text describes the holder.
@@ -93,14 +93,14 @@ pub enum Standing {
 }
 
 /// Returns the state in which [`GpuLock::acquire`] would find the lock for a check.
-pub fn look(dir: &Path, uuid: &str) -> (PathBuf, Standing) {
+pub fn look(dir: &Path, uuid: &str) -> (PathBuf, LockState) {
     let path = path_of(dir, uuid);
     let standing = match open(&path) {
-        Err(error) => Standing::Unusable(error.to_string()),
+        Err(error) => LockState::Unusable(error.to_string()),
         Ok(file) => match tried_for(&file, Use::Check, PATIENCE) {
-            Ok(()) => Standing::Free,
-            Err(TryLockError::Error(error)) => Standing::Unusable(error.to_string()),
-            Err(TryLockError::WouldBlock) => Standing::Held(names_of_holders(&file)),
+            Ok(()) => LockState::Free,
+            Err(TryLockError::Error(error)) => LockState::Unusable(error.to_string()),
+            Err(TryLockError::WouldBlock) => LockState::Held(names_of_holders(&file)),
         },
     };
     (path, standing)
@@ -286,17 +286,17 @@ mod tests {
     fn a_look_leaves_the_lock_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let standing = || look(dir.path(), "GPU-1").1;
-        assert_eq!(standing(), Standing::Free);
+        assert_eq!(standing(), LockState::Free);
         let checking = GpuLock::acquire(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
-        assert_eq!(standing(), Standing::Free);
+        assert_eq!(standing(), LockState::Free);
         drop(checking);
         let measuring = GpuLock::acquire(dir.path(), "GPU-1", Use::Measure, quiet).unwrap();
-        assert!(matches!(standing(), Standing::Held(_)));
+        assert!(matches!(standing(), LockState::Held(_)));
         drop(measuring);
         let (path, _) = look(dir.path(), "GPU-1");
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert!(matches!(standing(), Standing::Unusable(_)));
+        assert!(matches!(standing(), LockState::Unusable(_)));
     }
 
     #[test]

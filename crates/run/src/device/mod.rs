@@ -26,12 +26,12 @@ pub type MapBytes = [u8; 128];
 
 /// A loaded artifact; an index into the device's own table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program(pub usize);
+pub struct LoadedProgram(pub usize);
 
 /// One way of calling a program, which is one launch of a case.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    pub program: Program,
+pub struct DeviceCall {
+    pub program: LoadedProgram,
     /// The steps, one after the other. A cubin has one for each entry, a launcher has only one.
     pub steps: Vec<PackedStep>,
     /// The tensors that it reaches through surfaces.
@@ -101,20 +101,20 @@ pub trait Device {
     /// Returns the value of an `Arg::Stream`.
     fn stream(&self) -> u64;
 
-    fn load(&mut self, artifact: &Artifact) -> Result<Program>;
+    fn load(&mut self, artifact: &Artifact) -> Result<LoadedProgram>;
 
     /// Returns the address of a `__constant__` or `__device__` variable and its size in bytes. `module` is the number
     /// of its module in the program.
     fn variable(
         &mut self,
-        program: Program,
+        program: LoadedProgram,
         module: usize,
         symbol: &str,
     ) -> Result<(Address, usize)>;
 
     /// Returns the variables of the program that its kernels can write, and whose values a later launch therefore
     /// finds: symbol, address and bytes.
-    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>>;
+    fn variables(&mut self, program: LoadedProgram) -> Result<Vec<(String, Address, usize)>>;
 
     /// Allocates uninitialised memory, aligned to 256 bytes. The name is for messages.
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
@@ -144,12 +144,12 @@ pub trait Device {
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
 
     /// Queues one call with all of its steps.
-    fn launch(&mut self, call: &Call) -> Result<()>;
+    fn launch(&mut self, call: &DeviceCall) -> Result<()>;
 
     fn sync(&mut self) -> Result<()>;
 
     /// Returns the driver's facts on the entries that this call launches, step by step for the entries of a cubin.
-    fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
+    fn describe(&mut self, call: &DeviceCall) -> Result<DriverFacts>;
 
     /// Returns a timer, or `None` if the device has no clock that can be trusted.
     fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
@@ -158,8 +158,8 @@ pub trait Device {
 /// The timed calls: one, or two side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
-    pub head: Target<'a>,
-    pub base: Option<Target<'a>>,
+    pub head: TimedCall<'a>,
+    pub base: Option<TimedCall<'a>>,
 }
 
 /// One of the two timed calls. A call that is timed alone is the head.
@@ -171,8 +171,8 @@ pub enum Side {
 
 /// A call, and what must be restored before each sample.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    pub call: &'a Call,
+pub struct TimedCall<'a> {
+    pub call: &'a DeviceCall,
     /// The copies that restore what the kernel overwrites, outside the timed region.
     pub restore: &'a Restores,
 }

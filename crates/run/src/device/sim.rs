@@ -2,8 +2,8 @@
 //! guards. Its clock would say nothing, so it has no timer.
 
 use super::{
-    Address, Call, Device, Failure, MapBytes, MemoryWork, PackedStep, Program, Result, Targets,
-    Timer, no_variable,
+    Address, Device, DeviceCall, Failure, LoadedProgram, MapBytes, MemoryWork, PackedStep, Result,
+    Targets, Timer, no_variable,
 };
 use crate::device::args::PackedArg;
 use build::signature::short_name;
@@ -71,7 +71,7 @@ pub struct SimDevice {
     modules: HashMap<(PathBuf, Option<Turn>), Arc<Module>>,
     programs: Vec<Loaded>,
     /// The program whose variables are in memory.
-    selected: Option<Program>,
+    selected: Option<LoadedProgram>,
     /// The bytes that the host reads from memory that no kernel has written.
     poison: BTreeMap<Address, Poison>,
     /// The facts of the last launch.
@@ -84,14 +84,14 @@ pub struct SimDevice {
 }
 
 struct Loaded {
-    code: Arc<Code>,
+    code: Arc<LoadedCode>,
     /// The variables of a program as its last launch left them, while another program's are in memory. `None` before
     /// they first were.
     variables: Option<Variables>,
 }
 
 /// A module, and its entry of each step: name as written, symbol.
-struct Code {
+struct LoadedCode {
     module: Arc<Module>,
     entries: Vec<(String, String)>,
 }
@@ -161,7 +161,7 @@ impl SimDevice {
     ///
     /// # Errors
     /// Fails like a launch that is refused.
-    pub fn looks(&mut self, call: &Call) -> Result<Vec<(Option<String>, Look)>> {
+    pub fn looks(&mut self, call: &DeviceCall) -> Result<Vec<(Option<String>, Look)>> {
         let code = self.loaded(call)?;
         let several = call.steps.len() > 1;
         let mut all: Vec<(Option<String>, Look)> = Vec::new();
@@ -183,7 +183,7 @@ impl SimDevice {
     }
 
     /// Returns the first place in the entries of a call that writes to a variable, as far as the code says.
-    pub fn writer(&self, call: &Call, symbol: &str) -> Option<Place> {
+    pub fn writer(&self, call: &DeviceCall, symbol: &str) -> Option<Place> {
         let code = &self.programs.get(call.program.0)?.code;
         code.entries
             .iter()
@@ -211,7 +211,7 @@ impl SimDevice {
     ///
     /// # Errors
     /// Fails like a launch.
-    pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
+    pub fn estimate(&mut self, call: &DeviceCall) -> Result<Option<u64>> {
         let code = self.loaded(call)?;
         let mut whole = 0_u64;
         for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
@@ -267,7 +267,7 @@ impl SimDevice {
 
     /// Returns the program of a call, with an entry for each of its steps, after it has placed the program's variables
     /// in memory.
-    fn loaded(&mut self, call: &Call) -> Result<Arc<Code>> {
+    fn loaded(&mut self, call: &DeviceCall) -> Result<Arc<LoadedCode>> {
         self.select(call.program)?;
         match self.programs.get(call.program.0) {
             Some(loaded) if loaded.code.entries.len() == call.steps.len() => {
@@ -279,7 +279,7 @@ impl SimDevice {
 
     /// Makes the variables of a program current. On a GPU each loaded module has its own variables; here all of them
     /// have the same addresses.
-    fn select(&mut self, program: Program) -> Result<()> {
+    fn select(&mut self, program: LoadedProgram) -> Result<()> {
         if self.selected == Some(program) {
             return Ok(());
         }
@@ -546,7 +546,7 @@ impl Device for SimDevice {
         0
     }
 
-    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+    fn load(&mut self, artifact: &Artifact) -> Result<LoadedProgram> {
         let (ptx, entries) = match artifact {
             Artifact::Cubin {
                 ptx: Some(ptx),
@@ -576,16 +576,21 @@ impl Device for SimDevice {
             }
         }
         self.programs.push(Loaded {
-            code: Arc::new(Code {
+            code: Arc::new(LoadedCode {
                 module,
                 entries: entries.clone(),
             }),
             variables: None,
         });
-        Ok(Program(self.programs.len() - 1))
+        Ok(LoadedProgram(self.programs.len() - 1))
     }
 
-    fn variable(&mut self, program: Program, _: usize, symbol: &str) -> Result<(Address, usize)> {
+    fn variable(
+        &mut self,
+        program: LoadedProgram,
+        _: usize,
+        symbol: &str,
+    ) -> Result<(Address, usize)> {
         self.select(program)?;
         let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
         let found = loaded.code.module.variable(symbol);
@@ -593,7 +598,7 @@ impl Device for SimDevice {
     }
 
     /// Includes the blocks that `malloc` gave, which live on like variables.
-    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+    fn variables(&mut self, program: LoadedProgram) -> Result<Vec<(String, Address, usize)>> {
         self.select(program)?;
         let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
         let named = loaded.code.module.written_variables();
@@ -683,7 +688,7 @@ impl Device for SimDevice {
         Ok(())
     }
 
-    fn launch(&mut self, call: &Call) -> Result<()> {
+    fn launch(&mut self, call: &DeviceCall) -> Result<()> {
         self.shown = None;
         let code = self.loaded(call)?;
         let several = call.steps.len() > 1;
@@ -743,7 +748,7 @@ impl Device for SimDevice {
         Ok(())
     }
 
-    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
+    fn describe(&mut self, _: &DeviceCall) -> Result<DriverFacts> {
         Err(Failure::Unsupported(Unsupported::Driver))
     }
 

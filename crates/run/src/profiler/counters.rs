@@ -20,11 +20,11 @@ pub enum CounterSource {
     /// Counters that not every chip has.
     Some(&'static [&'static str]),
     /// The instructions of the machine code: their passes through shared memory beyond the fewest.
-    Excess(Access),
+    Excess(CountedAccess),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum CountedAccess {
     Any,
     Load,
     Store,
@@ -55,9 +55,9 @@ pub fn source(of: ProfileMetric) -> CounterSource {
         M::L2HitRate => Percent("lts__t_sector_hit_rate.pct"),
         // l1tex__data_bank_conflicts_* count arbitration as well: 280 to 368 of a kernel that has none, and another
         // number each time. The instructions' own requests are exact.
-        M::BankConflicts => Excess(Access::Any),
-        M::BankConflictsLoad => Excess(Access::Load),
-        M::BankConflictsStore => Excess(Access::Store),
+        M::BankConflicts => Excess(CountedAccess::Any),
+        M::BankConflictsLoad => Excess(CountedAccess::Load),
+        M::BankConflictsStore => Excess(CountedAccess::Store),
         M::SectorsPerLoad => {
             Value("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio")
         }

@@ -4,7 +4,7 @@
 //! The profiler does not escape what it quotes, so a source line with a quotation mark breaks its row. Therefore rows
 //! are read one by one, and columns of sources are counted from the end.
 
-use super::counters::{self, Access, CLOCK, CounterSource, DURATION, samples_of, source};
+use super::counters::{self, CLOCK, CountedAccess, CounterSource, DURATION, samples_of, source};
 use super::instruction;
 use super::instruction::{Instruction, at_least_nothing, number};
 use model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
@@ -149,7 +149,7 @@ fn count(cell: Option<&str>) -> u64 {
 /// Reads the lines of each kernel that the page names, by the kernel's index. A function's lines are listed file by
 /// file. The next kernel begins with another function, or with a file that this one has had.
 fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> {
-    let mut read: Vec<Line> = Vec::new();
+    let mut read: Vec<ProfiledLine> = Vec::new();
     let mut at: Option<(usize, Vec<String>)> = None;
     let mut file = String::new();
     let mut header: Vec<String> = Vec::new();
@@ -187,7 +187,7 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
                     let samples = count(cell(samples_of(stall)));
                     (samples > 0).then_some((stall, samples))
                 });
-                read.push(Line {
+                read.push(ProfiledLine {
                     kernel: *kernel,
                     place: format!("{file}:{number}"),
                     executed: count(cell("Instructions Executed")),
@@ -215,7 +215,7 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
 }
 
 /// A line, and the instructions that stand below it: some of them twice.
-struct Line {
+struct ProfiledLine {
     kernel: usize,
     place: String,
     executed: u64,
@@ -224,7 +224,7 @@ struct Line {
     instructions: BTreeMap<String, Instruction>,
 }
 
-impl Line {
+impl ProfiledLine {
     fn profile(self) -> LineProfile {
         let mut counters = instruction::counters(self.instructions.values());
         counters.retain(|_, count| *count > 0);
@@ -292,10 +292,10 @@ impl Raw {
             }
             CounterSource::Excess(access) => {
                 let is_meant = |one: &&Instruction| match access {
-                    Access::Any => true,
+                    CountedAccess::Any => true,
                     // An asynchronous copy loads from global memory and stores to shared memory.
-                    Access::Load => one.access == "Load",
-                    Access::Store => one.access.contains("Store"),
+                    CountedAccess::Load => one.access == "Load",
+                    CountedAccess::Store => one.access.contains("Store"),
                 };
                 let excess: u64 = code
                     .iter()

@@ -10,7 +10,7 @@
 mod protocol;
 
 use model::{CaseId, Contest, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
-use protocol::{AskedTask, Begun, Expected, Message, ProtocolError, Sampling};
+use protocol::{AskedTask, Begun, ExpectedAnswer, Message, ProtocolError, Sampling};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -65,7 +65,7 @@ enum RivalError {
 #[derive(Default)]
 pub struct Rivals {
     /// The programs. They are dropped before `scratch`, to which they write.
-    programs: Vec<Program>,
+    programs: Vec<RivalProgram>,
     /// The directory that they may write to, in which one process finds what another has compiled. It is made for the
     /// first process.
     scratch: Option<TemporaryDir>,
@@ -73,7 +73,7 @@ pub struct Rivals {
 
 /// A task that a rival is asked to do.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RivalRequest<'a> {
     pub rival: &'a Rival,
     pub task: &'a CaseId,
     /// True if another process will do the task in a later turn.
@@ -96,7 +96,7 @@ impl Rivals {
     pub fn take_turn(
         &mut self,
         setting: Setting,
-        asked: &[Asked],
+        asked: &[RivalRequest],
         mut on_answer: impl FnMut(usize, Result<RivalFacts, Fault>),
     ) {
         let mut done = BTreeSet::new();
@@ -125,14 +125,14 @@ impl Rivals {
         }
     }
 
-    fn program(&mut self, command: &[String]) -> &mut Program {
+    fn program(&mut self, command: &[String]) -> &mut RivalProgram {
         let known = self
             .programs
             .iter()
             .position(|program| program.command == command);
         let at = known.unwrap_or(self.programs.len());
         if known.is_none() {
-            self.programs.push(Program {
+            self.programs.push(RivalProgram {
                 command: command.to_vec(),
                 standby: None,
                 breaks: 0,
@@ -151,13 +151,13 @@ impl Rivals {
     }
 }
 
-fn fault(asked: &Asked, problem: &RivalError) -> Fault {
+fn fault(asked: &RivalRequest, problem: &RivalError) -> Fault {
     let message = format!("{}: {problem}", asked.rival.name);
     Fault::new(FaultKind::Rival, message)
 }
 
 /// A program of one run. Rivals of several kernels may have the same command.
-struct Program {
+struct RivalProgram {
     command: Vec<String>,
     /// The process for the next turn, which loads or waits.
     standby: Option<Running>,
@@ -172,12 +172,12 @@ struct Running {
     longest_line: u64,
 }
 
-impl Program {
+impl RivalProgram {
     fn take_turn(
         &mut self,
         setting: Setting,
         scratch: &Path,
-        asked: &[(usize, &Asked)],
+        asked: &[(usize, &RivalRequest)],
         on_answer: &mut impl FnMut(usize, Result<RivalFacts, Fault>),
     ) {
         let again = asked.iter().find(|(_, request)| request.again);
@@ -207,7 +207,7 @@ impl Program {
         &mut self,
         setting: Setting,
         scratch: &Path,
-        asked: &Asked,
+        asked: &RivalRequest,
         turn: &mut Option<(Running, Begun)>,
     ) -> Result<RivalFacts, Arc<RivalError>> {
         if let Some(why) = &self.given_up {
@@ -252,7 +252,7 @@ impl Program {
         &mut self,
         setting: Setting,
         scratch: &Path,
-        asked: &Asked,
+        asked: &RivalRequest,
     ) -> Result<(Running, Begun), RivalError> {
         let mut running = match self.standby.take() {
             Some(running) => running,
@@ -294,13 +294,13 @@ impl Running {
     fn ask(
         &mut self,
         setting: Setting,
-        asked: &Asked,
+        asked: &RivalRequest,
     ) -> Result<BTreeMap<String, Contest>, RivalError> {
         let plan = setting.plan;
         let case = plan.case(asked.task).ok_or(RivalError::UnknownTask)?;
         let task = Message::Task(Box::new(AskedTask::new(asked.rival, plan, case)));
         let line = self.exchange(&task, deadline(asked.rival))?;
-        let expected = Expected {
+        let expected = ExpectedAnswer {
             id: &asked.task.to_string(),
             backends: &asked.rival.backends,
             sampling: Sampling::for_plan(plan),

@@ -246,13 +246,13 @@ impl<'a> AskedTask<'a> {
 }
 
 /// The part of a task that its answer is checked against.
-pub struct Expected<'a> {
+pub struct ExpectedAnswer<'a> {
     pub id: &'a str,
     pub backends: &'a [String],
     pub sampling: Sampling,
 }
 
-impl Expected<'_> {
+impl ExpectedAnswer<'_> {
     /// Reads the answer to a task.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ fn turn(rivals: &mut Rivals, asked: &[(&Rival, &str, &str)]) -> Answers {
     let asked: Vec<_> = asked
         .iter()
         .zip(&tasks)
-        .map(|((rival, ..), task)| Asked {
+        .map(|((rival, ..), task)| RivalRequest {
             rival,
             task,
             again: true,
@@ -177,7 +177,7 @@ fn no_process_is_started_that_no_turn_needs() {
         device: &device,
         plan: &plan,
     };
-    let last = Asked {
+    let last = RivalRequest {
         rival: &rival,
         task: &task,
         again: false,

@@ -7,7 +7,7 @@
 
 use super::host::{FAREWELL, Lost, Sent, Worker};
 use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
-use crate::device::lock::{self, GpuLock, SHARED, Standing, Use};
+use crate::device::lock::{self, GpuLock, LockState, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use model::NotRun;
 use model::{
@@ -353,7 +353,7 @@ impl<'a> Crew<'a> {
         let Some(Seen::Got(device)) = &self.device else {
             return;
         };
-        if lock::look(&self.locks, &device.uuid).1 == Standing::Free {
+        if lock::look(&self.locks, &device.uuid).1 == LockState::Free {
             self.spawn(count);
         }
     }
@@ -557,7 +557,7 @@ impl<'a> Crew<'a> {
     fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
         let deadline = match start_deadline() {
             Ok(deadline) => deadline,
-            Err(message) => return environment(message),
+            Err(error) => return environment(error.to_string()),
         };
         if launcher.is_none()
             && let Some((worker, facts)) = self.standby.pop()
@@ -600,15 +600,18 @@ impl<'a> Crew<'a> {
     }
 }
 
-fn start_deadline() -> std::result::Result<Duration, String> {
+/// A value of `START_VARIABLE` that is no number of seconds.
+#[derive(Debug, thiserror::Error)]
+#[error("{START_VARIABLE} is `{0}`, and a number of seconds is expected, 1 to 3600")]
+struct BadDeadline(String);
+
+fn start_deadline() -> std::result::Result<Duration, BadDeadline> {
     let Ok(text) = std::env::var(START_VARIABLE) else {
         return Ok(START);
     };
     match text.parse() {
         Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!(
-            "{START_VARIABLE} is `{text}`, and a number of seconds is expected, 1 to 3600"
-        )),
+        _ => Err(BadDeadline(text)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Drives one child process: sends orders, receives frames, and gives each order a deadline. It knows nothing of what
 //! orders mean, except which frame ends one.
 
-use super::protocol::{Frame, Job, Line, WorkerJob};
+use super::protocol::{Frame, Job, WorkerJob, WorkerLine};
 use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ const MAX_LINE: u64 = 16 << 20;
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The reason for which a worker sends no more frames. The message is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub enum Lost {
     /// It did not answer in time and was killed.
     Hang(String),
@@ -129,7 +130,7 @@ impl Worker {
         let mut step = first_step.to_owned();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line: Line = match self.dialogue.hear(left) {
+            let line: WorkerLine = match self.dialogue.hear(left) {
                 Heard::Line(line) => match serde_json::from_slice(&line) {
                     Ok(line) => line,
                     Err(error) => {

@@ -165,7 +165,7 @@ pub struct Simulated {
 
 /// One line that the worker writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct WorkerLine {
     /// The order that it answers, or 0 before the first order.
     pub id: u64,
     pub frame: Frame,

@@ -106,7 +106,7 @@ impl Simulators {
         let idle = held(&self.idle).pop();
         let mut worker = match idle.map_or_else(|| self.start(), Ok) {
             Ok(worker) => worker,
-            Err(message) => return fault(FaultKind::Environment, message),
+            Err(error) => return fault(FaultKind::Environment, error.to_string()),
         };
         match worker.run(job, DEADLINE, |_| {}) {
             Ok(end) => {
@@ -122,16 +122,26 @@ impl Simulators {
         }
     }
 
-    fn start(&self) -> std::result::Result<Worker, String> {
-        let mut worker = Worker::spawn((self.command)(), None)
-            .map_err(|error| format!("no worker process could be started: {error}"))?;
+    fn start(&self) -> std::result::Result<Worker, StartError> {
+        let mut worker = Worker::spawn((self.command)(), None)?;
         self.started.fetch_add(1, Ordering::Relaxed);
         match worker.greeting(START) {
             Ok(Frame::Ready(Ready::Simulator(_))) => Ok(worker),
-            Ok(other) => Err(format!("the worker's first frame is {other:?}")),
-            Err(Lost::Hang(message) | Lost::Died(message)) => Err(message),
+            Ok(other) => Err(StartError::Frame(Box::new(other))),
+            Err(lost) => Err(lost.into()),
         }
     }
+}
+
+/// The reason for which a worker did not start.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("no worker process could be started: {0}")]
+    Spawn(#[from] std::io::Error),
+    #[error("the worker's first frame is {0:?}")]
+    Frame(Box<Frame>),
+    #[error(transparent)]
+    Lost(#[from] Lost),
 }
 
 fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -145,7 +155,7 @@ fn fault(kind: FaultKind, message: String) -> Seen<Frame> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::protocol::{EstimateJob, Line};
+    use crate::worker::protocol::{EstimateJob, WorkerLine};
     use build::Artifact;
     use model::{Case, CaseId, Reference, Simulator};
 
@@ -172,7 +182,7 @@ mod tests {
     }
 
     fn line(id: u64, frame: Frame) -> String {
-        serde_json::to_string(&Line { id, frame }).unwrap()
+        serde_json::to_string(&WorkerLine { id, frame }).unwrap()
     }
 
     /// Returns workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.

@@ -4,7 +4,7 @@ mod base;
 
 use super::crew::Crew;
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, ExpectedOutput, Frame, Job, Line, Ready, TimeJob};
+use super::protocol::{CheckJob, ExpectedOutput, Frame, Job, Ready, TimeJob, WorkerLine};
 use crate::device::Failure;
 use crate::device::lock::{GpuLock, Use};
 use crate::device::nvml::unknown_state;
@@ -28,7 +28,7 @@ pub(super) fn shell(script: &str) -> Command {
 }
 
 pub(super) fn line(id: u64, frame: Frame) -> String {
-    let text = serde_json::to_string(&Line { id, frame }).unwrap();
+    let text = serde_json::to_string(&WorkerLine { id, frame }).unwrap();
     assert!(!text.contains('\''), "{text}");
     text
 }

@@ -119,10 +119,10 @@ impl<'a> Param<'a> {
                     &Values::I64(zeros.iter().copied().map(i64::from).collect()),
                 )?
             }
-            Self::Bytes(tensor) => {
-                let bytes = Layout::new(tensor).gather(tensor, &data(tensor)?.bytes);
-                bytes.map_err(|wrong| wrong.to_string())?.into_owned()
-            }
+            Self::Bytes(tensor) => Layout::new(tensor)
+                .gather(tensor, &data(tensor)?.bytes)
+                .map_err(|wrong| NoAnswer::Reference(wrong.to_string()))?
+                .into_owned(),
             Self::Null => Vec::new(),
             Self::Scalar(elem, value) => scalar_bytes(*elem, *value)?,
         })

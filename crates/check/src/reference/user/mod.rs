@@ -286,14 +286,18 @@ impl Functions {
         {
             return Err(NoAnswer::Reference(format!("{what}: {why}")));
         }
-        let said = Said::read(scratch.path(), &build.source);
+        let said = ReportedFiles::read(scratch.path(), &build.source);
         self.note_reads(build, &said, before);
         if hidden.is_some() && !ended.status.success() {
             // This compiles once more with what is hidden, only to find out which files those are.
             let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
             let before = SystemTime::now();
             let in_sight = run_in(scratch.path(), None);
-            self.note_reads(build, &Said::read(scratch.path(), &build.source), before);
+            self.note_reads(
+                build,
+                &ReportedFiles::read(scratch.path(), &build.source),
+                before,
+            );
             if in_sight.is_ok_and(|output| output.status.success()) {
                 self.lock_reads()
                     .unlisted
@@ -371,7 +375,7 @@ impl Functions {
         })
     }
 
-    fn note_reads(&self, build: &Build, said: &Said, before: SystemTime) {
+    fn note_reads(&self, build: &Build, said: &ReportedFiles, before: SystemTime) {
         for name in [&said.compiled, &said.linked]
             .into_iter()
             .flatten()
@@ -419,12 +423,12 @@ impl Functions {
 }
 
 /// The files that one run of the compiler and the linker read, as far as they report them.
-struct Said {
+struct ReportedFiles {
     compiled: Option<Vec<String>>,
     linked: Option<Vec<String>>,
 }
 
-impl Said {
+impl ReportedFiles {
     /// Reads the lists. Files in `dir` are left out, because they only pass from one step to the next. The source is
     /// added, because gcc's rules leave it out.
     fn read(dir: &Path, source: &str) -> Self {

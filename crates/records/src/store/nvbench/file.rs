@@ -9,6 +9,7 @@ use crate::store::file::FileProblem;
 use model::{CaseId, GpuState, Mode, NotRun, Num, Seen, TimeFacts, Unsupported};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use system::error::{Error, Result};
 use system::files;
@@ -32,7 +33,7 @@ const MOST_SECONDS: f32 = 86_400.0;
 struct Root {
     meta: Meta,
     #[serde(default, deserialize_with = "nullable")]
-    devices: Vec<Device>,
+    devices: Vec<NvbenchDevice>,
     #[serde(default, deserialize_with = "nullable")]
     benchmarks: Vec<Benchmark>,
 }
@@ -57,7 +58,7 @@ struct Version {
 }
 
 #[derive(Clone, Deserialize, PartialEq)]
-pub(super) struct Device {
+pub(super) struct NvbenchDevice {
     pub id: u32,
     pub name: String,
     /// The compute capability: 900 for 9.0.
@@ -74,11 +75,11 @@ pub(super) struct Device {
 struct Benchmark {
     name: String,
     #[serde(default, deserialize_with = "nullable")]
-    states: Vec<State>,
+    states: Vec<NvbenchState>,
 }
 
 #[derive(Deserialize)]
-struct State {
+struct NvbenchState {
     device: u32,
     #[serde(default, deserialize_with = "nullable")]
     axis_values: Vec<NamedValue>,
@@ -114,16 +115,16 @@ fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-pub(super) struct File {
+pub(super) struct NvbenchFile {
     pub path: PathBuf,
     /// The program that wrote the file: `NVBench 0.1.0`.
     pub writer: String,
     pub command: String,
-    pub device: Device,
+    pub device: NvbenchDevice,
     pub cases: Vec<(CaseId, Seen<TimeFacts>)>,
 }
 
-impl File {
+impl NvbenchFile {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self> {
         let root: Root = serde_json::from_str(text).map_err(|error| {
             let problem = FileProblem::json(&error);
@@ -150,13 +151,15 @@ impl File {
                 if !known.insert(case.clone()) {
                     return Err(refused(path, format!("it has {case} twice")));
                 }
-                let facts = facts(path, &writer, state)
-                    .map_err(|problem| refused(path, format!("{case}: {problem}")))?;
+                let facts = facts(path, &writer, state).map_err(|problem| {
+                    refused(path, format!("{case}: {problem}")).caused_by(problem)
+                })?;
                 cases.push((case, facts));
                 used.insert(state.device);
             }
         }
-        let device = the_device(root.devices, &used).map_err(|problem| refused(path, problem))?;
+        let device = the_device(root.devices, &used)
+            .map_err(|problem| refused(path, problem.to_string()).caused_by(problem))?;
         Ok(Self {
             path: path.to_owned(),
             writer,
@@ -167,25 +170,55 @@ impl File {
     }
 }
 
+/// The reason for which a file of NVBench makes no record.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("it has no states")]
+    NoStates,
+    #[error("its states ran on {0} devices, and a record is of one: run NVBench with `--devices`")]
+    Devices(usize),
+    #[error("it does not say what device {0} is")]
+    UnknownDevice(u32),
+    #[error("it does not say how many values {0} has")]
+    NoSize(String),
+    #[error("its samples, {0}, are not there")]
+    NoSamples(String),
+    #[error("{name} cannot be read: {source}")]
+    Unread { name: String, source: io::Error },
+    #[error("{name} has {bytes} bytes, and {values} values of 4 bytes were written")]
+    Size {
+        name: String,
+        bytes: u64,
+        values: u64,
+    },
+    #[error("value {at} of {name} is {value}, which is not a {kind}")]
+    Value {
+        at: usize,
+        name: String,
+        value: f32,
+        kind: &'static str,
+    },
+}
+
 /// Returns the device that all states ran on.
-fn the_device(devices: Vec<Device>, used: &BTreeSet<u32>) -> std::result::Result<Device, String> {
+fn the_device(
+    devices: Vec<NvbenchDevice>,
+    used: &BTreeSet<u32>,
+) -> std::result::Result<NvbenchDevice, Unusable> {
     let Some(id) = used.first() else {
-        return Err("it has no states".to_owned());
+        return Err(Unusable::NoStates);
     };
     if used.len() > 1 {
-        return Err(format!(
-            "its states ran on {} devices, and a record is of one: run NVBench with `--devices`",
-            used.len()
-        ));
+        return Err(Unusable::Devices(used.len()));
     }
     devices
         .into_iter()
         .find(|device| device.id == *id)
-        .ok_or_else(|| format!("it does not say what device {id} is"))
+        .ok_or(Unusable::UnknownDevice(*id))
 }
 
 /// Names the case of a state. The benchmark is the kernel, and all axes together are the shape: `T=I32,Elements=1024`.
-fn case_id(benchmark: &str, state: &State) -> CaseId {
+fn case_id(benchmark: &str, state: &NvbenchState) -> CaseId {
     let axes: Vec<_> = state
         .axis_values
         .iter()
@@ -199,7 +232,11 @@ fn case_id(benchmark: &str, state: &State) -> CaseId {
     CaseId::new(benchmark, ONLY, shape)
 }
 
-fn facts(json: &Path, writer: &str, state: &State) -> std::result::Result<Seen<TimeFacts>, String> {
+fn facts(
+    json: &Path,
+    writer: &str,
+    state: &NvbenchState,
+) -> std::result::Result<Seen<TimeFacts>, Unusable> {
     if state.is_skipped {
         return Ok(Seen::NotRun(NotRun::PassedOver {
             said: state.skip_reason.clone(),
@@ -256,11 +293,11 @@ fn smallest_step(samples: &[u64]) -> u64 {
 /// Reads the values in the file that a summary names. Returns none where NVBench kept none.
 fn values<T>(
     json: &Path,
-    state: &State,
+    state: &NvbenchState,
     tag: &str,
-    what: &str,
+    kind: &'static str,
     convert: impl Fn(f32) -> Option<T>,
-) -> std::result::Result<Vec<T>, String> {
+) -> std::result::Result<Vec<T>, Unusable> {
     let summary = state.summaries.iter().find(|summary| summary.tag == tag);
     // NVBench leaves the name out if it could not write the file.
     let Some((summary, name)) = summary.and_then(|found| Some((found, found.get("filename")?)))
@@ -268,14 +305,19 @@ fn values<T>(
         return Ok(Vec::new());
     };
     let size = summary.get("size").and_then(|size| size.parse().ok());
-    let size: u64 = size.ok_or_else(|| format!("it does not say how many values {name} has"))?;
+    let size: u64 = size.ok_or_else(|| Unusable::NoSize(name.to_owned()))?;
     let path = find(json, name)?;
-    let failed = |error: std::io::Error| format!("{name} cannot be read: {error}");
+    let failed = |source| Unusable::Unread {
+        name: name.to_owned(),
+        source,
+    };
     let bytes = std::fs::metadata(&path).map_err(failed)?.len();
     if size.checked_mul(4) != Some(bytes) {
-        return Err(format!(
-            "{name} has {bytes} bytes, and {size} values of 4 bytes were written"
-        ));
+        return Err(Unusable::Size {
+            name: name.to_owned(),
+            bytes,
+            values: size,
+        });
     }
     let bytes = files::read(&path, bytes).map_err(failed)?;
     let (values, _) = bytes.as_chunks::<4>();
@@ -284,15 +326,19 @@ fn values<T>(
         .map(|value| f32::from_le_bytes(*value))
         .enumerate()
         .map(|(at, value)| {
-            convert(value)
-                .ok_or_else(|| format!("value {at} of {name} is {value}, which is not a {what}"))
+            convert(value).ok_or_else(|| Unusable::Value {
+                at,
+                name: name.to_owned(),
+                value,
+                kind,
+            })
         })
         .collect()
 }
 
 /// Finds a file beside the JSON (`docs/json_output.md`). Older files name it from where NVBench was started. Of such a name
 /// the part from `NAME.json-bin` on counts, as in NVBench's own `nvbench_compare_robust`.
-fn find(json: &Path, name: &str) -> std::result::Result<PathBuf, String> {
+fn find(json: &Path, name: &str) -> std::result::Result<PathBuf, Unusable> {
     let dir = json.parent().unwrap_or(Path::new(""));
     let json = json.file_name().unwrap_or_default().to_string_lossy();
     let kinds = [format!("{json}-bin"), format!("{json}-freqs-bin")];
@@ -304,5 +350,5 @@ fn find(json: &Path, name: &str) -> std::result::Result<PathBuf, String> {
     [dir.join(name), dir.join(moved)]
         .into_iter()
         .find(|path| path.is_file())
-        .ok_or_else(|| format!("its samples, {name}, are not there"))
+        .ok_or_else(|| Unusable::NoSamples(name.to_owned()))
 }

@@ -8,7 +8,7 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use file::{Device, File};
+use file::{NvbenchDevice, NvbenchFile};
 use model::{
     Case, CaseId, Costs, DEFAULT_CONFIG, Determinism, DeviceFacts, Environment, Evidence, Host,
     Mode, NotRun, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, TimeFacts,
@@ -45,7 +45,7 @@ pub(super) fn is_nvbench(text: &str) -> bool {
 /// # Errors
 /// Fails with a usage error if the file or one beside it is not what it should be.
 pub(super) fn read_file(path: &Path, text: &str) -> Result<Record> {
-    record(vec![File::parse(path, text)?])
+    record(vec![NvbenchFile::parse(path, text)?])
 }
 
 /// Returns the record of a directory: a timing process for each `*.json` in it.
@@ -90,7 +90,7 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
                     "it is not NVBench's JSON, and a directory stands for files of NVBench alone",
                 ));
             }
-            File::parse(path, &text)
+            NvbenchFile::parse(path, &text)
         })
         .collect();
     record(files?)
@@ -101,7 +101,7 @@ fn refused(path: &Path, message: impl Into<String>) -> Error {
 }
 
 /// Returns the record of files from one GPU and one writer, a process each.
-fn record(files: Vec<File>) -> Result<Record> {
+fn record(files: Vec<NvbenchFile>) -> Result<Record> {
     let Some((first, others)) = files.split_first() else {
         return Err(Error::usage("no file of NVBench was named"));
     };
@@ -160,14 +160,14 @@ const TELLING: usize = 10;
 
 /// Refuses a process that is there twice, as `run-2.json` and `latest.json`: it would narrow the intervals. No two
 /// processes measure every sample alike.
-fn refuse_copies(files: &[File]) -> Result<()> {
+fn refuse_copies(files: &[NvbenchFile]) -> Result<()> {
     let tells = |(_, seen): &(CaseId, Seen<TimeFacts>)| {
         seen.got().is_some_and(|facts| {
             let samples = &facts.single_ns;
             samples.len() >= TELLING && samples.iter().any(|ns| samples.first() != Some(ns))
         })
     };
-    let samples = |file: &File| -> Vec<_> {
+    let samples = |file: &NvbenchFile| -> Vec<_> {
         file.cases
             .iter()
             .filter_map(|(case, seen)| Some((case.clone(), seen.got()?.single_ns.clone())))
@@ -192,7 +192,7 @@ fn refuse_copies(files: &[File]) -> Result<()> {
     Ok(())
 }
 
-fn environment(file: &File) -> Environment {
+fn environment(file: &NvbenchFile) -> Environment {
     Environment {
         gatekeeper: env!("CARGO_PKG_VERSION").to_owned(),
         started: UNKNOWN.to_owned(),
@@ -218,7 +218,7 @@ fn environment(file: &File) -> Environment {
     }
 }
 
-fn device(device: &Device) -> DeviceFacts {
+fn device(device: &NvbenchDevice) -> DeviceFacts {
     let digit = |value: u32| u8::try_from(value).unwrap_or(u8::MAX);
     DeviceFacts {
         ordinal: device.id,
@@ -239,7 +239,7 @@ fn device(device: &Device) -> DeviceFacts {
 }
 
 /// Takes the existing samples as the plan: nobody else can say how many there should have been.
-fn schedule(files: &[File]) -> Schedule {
+fn schedule(files: &[NvbenchFile]) -> Schedule {
     let fewest = files
         .iter()
         .flat_map(|file| &file.cases)

@@ -28,7 +28,7 @@ struct Array {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CopyDirection {
     ToArray,
     ToMemory,
 }
@@ -99,22 +99,27 @@ impl Images {
             image: *image,
             handle,
         };
-        copy(&made, Way::ToArray, stream)?;
+        copy(&made, CopyDirection::ToArray, stream)?;
         self.arrays.push(made);
         Ok(handle)
     }
 
     /// Queues copies of these tensors to their arrays.
     pub fn fill(&self, tensors: &[Address], stream: sys::CUstream) -> Result<()> {
-        self.copy_all(tensors, Way::ToArray, stream)
+        self.copy_all(tensors, CopyDirection::ToArray, stream)
     }
 
     /// Queues copies of the arrays back to these tensors.
     pub fn empty(&self, tensors: &[Address], stream: sys::CUstream) -> Result<()> {
-        self.copy_all(tensors, Way::ToMemory, stream)
+        self.copy_all(tensors, CopyDirection::ToMemory, stream)
     }
 
-    fn copy_all(&self, tensors: &[Address], way: Way, stream: sys::CUstream) -> Result<()> {
+    fn copy_all(
+        &self,
+        tensors: &[Address],
+        way: CopyDirection,
+        stream: sys::CUstream,
+    ) -> Result<()> {
         self.arrays
             .iter()
             .filter(|array| tensors.contains(&array.of))
@@ -252,7 +257,7 @@ fn texture(sampler: &Sampler, image: &Image) -> sys::CUDA_TEXTURE_DESC {
 }
 
 /// Copies between a tensor, which is contiguous, and its array.
-fn copy(array: &Array, way: Way, stream: sys::CUstream) -> Result<()> {
+fn copy(array: &Array, way: CopyDirection, stream: sys::CUstream) -> Result<()> {
     use sys::CUmemorytype_enum as Memory;
     let [row, rows, planes] = extents(&array.image);
     let mut copy = sys::CUDA_MEMCPY3D {
@@ -283,8 +288,8 @@ fn copy(array: &Array, way: Way, stream: sys::CUstream) -> Result<()> {
         Depth: planes,
     };
     match way {
-        Way::ToArray => {}
-        Way::ToMemory => {
+        CopyDirection::ToArray => {}
+        CopyDirection::ToMemory => {
             copy.srcMemoryType = Memory::CU_MEMORYTYPE_ARRAY;
             copy.srcArray = array.handle;
             copy.dstMemoryType = Memory::CU_MEMORYTYPE_DEVICE;

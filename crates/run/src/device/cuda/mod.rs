@@ -15,7 +15,9 @@ mod timer;
 mod tools;
 
 use super::nvml::Monitor;
-use super::{Address, Call, Device, Failure, MapBytes, Program, Result, Targets, Timer, redzone};
+use super::{
+    Address, Device, DeviceCall, Failure, LoadedProgram, MapBytes, Result, Targets, Timer, redzone,
+};
 use build::Artifact;
 use cudarc::driver::sys;
 use error::check;
@@ -54,7 +56,7 @@ impl CudaDevice {
         self.devices
     }
 
-    fn loaded(&self, program: Program) -> Result<&LoadedArtifact> {
+    fn loaded(&self, program: LoadedProgram) -> Result<&LoadedArtifact> {
         self.programs.get(program.0).ok_or_else(|| {
             Failure::case_alone(
                 FaultKind::EntryNotFound,
@@ -98,10 +100,10 @@ impl Device for CudaDevice {
         self.stream as u64
     }
 
-    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+    fn load(&mut self, artifact: &Artifact) -> Result<LoadedProgram> {
         let loaded = LoadedArtifact::load(artifact, &self.facts)?;
         self.programs.push(loaded);
-        Ok(Program(self.programs.len() - 1))
+        Ok(LoadedProgram(self.programs.len() - 1))
     }
 
     fn alloc(&mut self, _: &str, bytes: usize) -> Result<Address> {
@@ -130,14 +132,14 @@ impl Device for CudaDevice {
 
     fn variable(
         &mut self,
-        program: Program,
+        program: LoadedProgram,
         module: usize,
         symbol: &str,
     ) -> Result<(Address, usize)> {
         self.loaded(program)?.variable(module, symbol)
     }
 
-    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+    fn variables(&mut self, program: LoadedProgram) -> Result<Vec<(String, Address, usize)>> {
         self.loaded(program)?.variables()
     }
 
@@ -205,7 +207,7 @@ impl Device for CudaDevice {
         self.sync()
     }
 
-    fn launch(&mut self, call: &Call) -> Result<()> {
+    fn launch(&mut self, call: &DeviceCall) -> Result<()> {
         let loaded = self.loaded(call.program)?;
         loaded.allow(call)?;
         self.images.fill(&call.surfaces, self.stream)?;
@@ -220,7 +222,7 @@ impl Device for CudaDevice {
         })
     }
 
-    fn describe(&mut self, call: &Call) -> Result<DriverFacts> {
+    fn describe(&mut self, call: &DeviceCall) -> Result<DriverFacts> {
         self.loaded(call.program)?.allow(call)?;
         program::describe(self.loaded(call.program)?, call, self.stream, &self.facts)
     }

@@ -3,7 +3,7 @@
 use super::error::{checked, failure};
 use super::graph::Graph;
 use crate::device::args::PackedArg;
-use crate::device::{Address, Call, Failure, MemoryWork, Result, no_variable};
+use crate::device::{Address, DeviceCall, Failure, MemoryWork, Result, no_variable};
 use build::{Artifact, written_variables};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
 use model::{DeviceFacts, DriverEntry, DriverFacts, FaultKind, Launch, Unsupported};
@@ -165,7 +165,7 @@ impl LoadedArtifact {
     }
 
     /// Opts in to what the launches ask for beyond the defaults.
-    pub fn allow(&self, call: &Call) -> Result<()> {
+    pub fn allow(&self, call: &DeviceCall) -> Result<()> {
         let Self::Modules { entries, .. } = self else {
             return Ok(());
         };
@@ -211,7 +211,7 @@ impl LoadedArtifact {
     }
 
     /// Queues the call on the stream and does nothing else, so that it can be captured.
-    pub fn launch(&self, call: &Call, stream: sys::CUstream) -> Result<()> {
+    pub fn launch(&self, call: &DeviceCall, stream: sys::CUstream) -> Result<()> {
         match self {
             Self::Modules { entries, .. } => {
                 for EntryStep {
@@ -283,7 +283,7 @@ fn pointers(args: &[PackedArg]) -> Vec<*mut c_void> {
         .collect()
 }
 
-fn entry_steps<'a>(entries: &'a [LoadedEntry], call: &'a Call) -> Result<Vec<EntryStep<'a>>> {
+fn entry_steps<'a>(entries: &'a [LoadedEntry], call: &'a DeviceCall) -> Result<Vec<EntryStep<'a>>> {
     if entries.len() != call.steps.len() {
         return Err(misfit(entries.len(), call));
     }
@@ -307,7 +307,7 @@ fn entry_steps<'a>(entries: &'a [LoadedEntry], call: &'a Call) -> Result<Vec<Ent
 }
 
 /// Returns the failure of a call whose steps do not match the program, which is gatekeeper's own mistake.
-fn misfit(functions: usize, call: &Call) -> Failure {
+fn misfit(functions: usize, call: &DeviceCall) -> Failure {
     Failure::case_alone(
         FaultKind::LaunchRefused,
         format!(
@@ -526,7 +526,7 @@ fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
 /// captured into a graph that never runs.
 pub fn describe(
     loaded: &LoadedArtifact,
-    call: &Call,
+    call: &DeviceCall,
     stream: sys::CUstream,
     facts: &DeviceFacts,
 ) -> Result<DriverFacts> {

@@ -7,7 +7,7 @@ use super::graph::{Executable, Graph};
 use super::tools::Tools;
 use crate::device::nvml::{Monitor, unknown_state};
 use crate::device::{
-    Address, Device, Failure, RestoredBefore, Result, Side, Target, Targets, Timer,
+    Address, Device, Failure, RestoredBefore, Result, Side, Targets, TimedCall, Timer,
 };
 use cudarc::driver::sys;
 use model::GpuState;
@@ -43,8 +43,8 @@ pub struct CudaTimer<'a> {
     head: Timed<'a>,
     base: Option<Timed<'a>>,
     tools: Tools,
-    from: Event,
-    to: Event,
+    from: CudaEvent,
+    to: CudaEvent,
     /// The memory that is written to evict everything else from L2, twice its size.
     flush: Option<(Address, usize)>,
     /// The address of two u64 for the spinning kernel.
@@ -54,12 +54,12 @@ pub struct CudaTimer<'a> {
 }
 
 struct Timed<'a> {
-    target: Target<'a>,
+    target: TimedCall<'a>,
     batch: Option<Executable>,
 }
 
 impl<'a> Timed<'a> {
-    fn new(device: &CudaDevice, target: Target<'a>) -> Result<Self> {
+    fn new(device: &CudaDevice, target: TimedCall<'a>) -> Result<Self> {
         device.loaded(target.call.program)?.allow(target.call)?;
         Ok(Self {
             target,
@@ -80,8 +80,8 @@ impl<'a> CudaTimer<'a> {
             head,
             base,
             tools,
-            from: Event::new()?,
-            to: Event::new()?,
+            from: CudaEvent::new()?,
+            to: CudaEvent::new()?,
             flush: None,
             clock,
             host_ns: 0,
@@ -98,11 +98,11 @@ impl<'a> CudaTimer<'a> {
         }
     }
 
-    fn target(&mut self, side: Side) -> Result<Target<'a>> {
+    fn target(&mut self, side: Side) -> Result<TimedCall<'a>> {
         Ok(self.timed(side)?.target)
     }
 
-    fn restore(&self, target: Target) -> Result<()> {
+    fn restore(&self, target: TimedCall) -> Result<()> {
         target.restore.copies.iter().try_for_each(|restore| {
             // SAFETY: both ranges are allocations of this device.
             check("cuMemcpyDtoDAsync", unsafe {
@@ -124,7 +124,7 @@ impl<'a> CudaTimer<'a> {
         self.device.images.fill(&restored, self.device.stream)
     }
 
-    fn launch(&self, target: Target) -> Result<()> {
+    fn launch(&self, target: TimedCall) -> Result<()> {
         self.device
             .loaded(target.call.program)?
             .launch(target.call, self.device.stream)
@@ -136,7 +136,7 @@ impl<'a> CudaTimer<'a> {
     /// looking at the measured time, and the sample is taken again.
     fn sample(
         &mut self,
-        before: Option<Target>,
+        before: Option<TimedCall>,
         queue: impl Fn(&Self) -> Result<()>,
         cold: bool,
     ) -> Result<u64> {
@@ -333,9 +333,9 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-struct Event(sys::CUevent);
+struct CudaEvent(sys::CUevent);
 
-impl Event {
+impl CudaEvent {
     /// Makes an event that records times. That is the driver's default, but not cudarc's.
     fn new() -> Result<Self> {
         let mut event = null_mut();
@@ -367,7 +367,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         // SAFETY: ours.
         unsafe { sys::cuEventDestroy_v2(self.0) };

@@ -588,18 +588,12 @@ impl<'a> Dump<'a> {
     }
 
     fn write(&self, dir: &Path, name: &str, suffix: &str, values: &check::Values) -> Result<()> {
-        let tensor = self
-            .job
-            .case
-            .tensors
-            .iter()
-            .find(|tensor| tensor.name == name);
+        let mut tensors = self.job.case.tensors.iter();
+        let Some(tensor) = tensors.find(|tensor| tensor.name == name) else {
+            return Ok(());
+        };
         let path = dir.join(format!("{name}{suffix}.npy"));
-        match tensor {
-            Some(tensor) => write_npy(&path, tensor.value_dims(), values)
-                .map_err(|error| cannot_dump(&path, &error)),
-            None => Ok(()),
-        }
+        write_npy(&path, tensor.value_dims(), values).map_err(|error| cannot_dump(&path, &error))
     }
 }
 

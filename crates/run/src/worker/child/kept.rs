@@ -7,7 +7,7 @@
 use super::check::{Runs, Want, decoded, launch_once};
 use super::job_cache::JobCache;
 use super::stage::{OutputImages, StagedCase};
-use crate::device::{Address, Device, Failure, Program, Result};
+use crate::device::{Address, Device, Failure, LoadedProgram, Result};
 use build::as_written;
 use check::same;
 use model::{
@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 /// Variables that kernels can write, as the first launch finds them.
 pub struct Variables {
-    program: Program,
-    loaded: Vec<Variable>,
+    program: LoadedProgram,
+    loaded: Vec<RestoredVariable>,
 }
 
-struct Variable {
+struct RestoredVariable {
     symbol: String,
     address: Address,
     content: Vec<u8>,
@@ -29,11 +29,11 @@ struct Variable {
 
 /// The contents of the variables at one moment.
 #[derive(PartialEq)]
-pub struct Contents(Vec<(String, Address, blake3::Hash)>);
+pub struct VariableContents(Vec<(String, Address, blake3::Hash)>);
 
 impl Variables {
     /// Reads the variables of a program that was just loaded, so that they can be restored.
-    pub fn read(device: &mut dyn Device, program: Program) -> Result<Self> {
+    pub fn read(device: &mut dyn Device, program: LoadedProgram) -> Result<Self> {
         Ok(Self {
             program,
             loaded: read_all(device, program)?,
@@ -41,9 +41,9 @@ impl Variables {
     }
 
     /// Returns the address and a hash of the content of each variable at this moment.
-    pub fn now(&self, device: &mut dyn Device) -> Result<Contents> {
+    pub fn now(&self, device: &mut dyn Device) -> Result<VariableContents> {
         let all = read_all(device, self.program)?.into_iter();
-        Ok(Contents(
+        Ok(VariableContents(
             all.map(|module| (module.symbol, module.address, blake3::hash(&module.content)))
                 .collect(),
         ))
@@ -58,8 +58,8 @@ impl Variables {
 
     /// Returns the variables that have changed. `place` returns where the code writes to a symbol.
     pub fn changed(
-        before: &Contents,
-        after: &Contents,
+        before: &VariableContents,
+        after: &VariableContents,
         place: impl Fn(&str) -> Option<Place>,
     ) -> Vec<KeptVariable> {
         after
@@ -74,12 +74,12 @@ impl Variables {
     }
 }
 
-fn read_all(device: &mut dyn Device, program: Program) -> Result<Vec<Variable>> {
+fn read_all(device: &mut dyn Device, program: LoadedProgram) -> Result<Vec<RestoredVariable>> {
     let all = device.variables(program)?.into_iter();
     all.map(|(symbol, address, bytes)| {
         let mut content = vec![0; bytes];
         device.read(address, &mut content)?;
-        Ok(Variable {
+        Ok(RestoredVariable {
             symbol,
             address,
             content,

@@ -15,7 +15,7 @@ mod stage;
 mod tests;
 mod time;
 
-use super::protocol::{Frame, Job, Line, Ready};
+use super::protocol::{Frame, Job, Ready, WorkerLine};
 use crate::device::cuda::{CudaDevice, Opened, open};
 use crate::device::{Device, DeviceChoice, Failure};
 use job_cache::JobCache;
@@ -166,7 +166,7 @@ impl Frames {
     }
 
     pub fn send(&mut self, frame: Frame) {
-        let line = Line { id: self.id, frame };
+        let line = WorkerLine { id: self.id, frame };
         let sent = serde_json::to_vec(&line)
             .map_err(io::Error::from)
             .and_then(|mut text| {

@@ -2,7 +2,7 @@
 
 use super::job_cache::JobCache;
 use super::stage::StagedCase;
-use crate::device::{Device, Failure, Program, Result, Side, Target, Targets};
+use crate::device::{Device, Failure, LoadedProgram, Result, Side, Targets, TimedCall};
 use crate::measure::{Dice, blame_base, measure_pair};
 use crate::worker::protocol::{Frame, PairJob};
 use model::PairFacts;
@@ -69,11 +69,11 @@ pub fn pair(
     head.restore_variables(device, head_program, &filled, &mut restore)?;
     stage.restore_variables(device, base_program, &base_filled, &mut base_restore)?;
     let targets = Targets {
-        head: Target {
+        head: TimedCall {
             call: &head.call,
             restore: &restore,
         },
-        base: Some(Target {
+        base: Some(TimedCall {
             call: &base_call,
             restore: &base_restore,
         }),
@@ -106,7 +106,7 @@ fn load_base(
     device: &mut dyn Device,
     job: &PairJob,
     say: &mut dyn FnMut(Frame),
-) -> Result<Program> {
+) -> Result<LoadedProgram> {
     say(Frame::BaseStep("loading the base revision".to_owned()));
     blame_base(device.load(&job.base.artifact))
 }

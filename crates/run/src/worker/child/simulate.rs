@@ -5,7 +5,7 @@
 use super::Frames;
 use super::check::{After, Dump, Runs, launch_once, launch_prepared, want};
 use super::job_cache::JobCache;
-use super::kept::{self, Contents, Variables};
+use super::kept::{self, VariableContents, Variables};
 use super::orders::Orders;
 use super::stage::{OutputImages, StagedCase};
 use crate::device::sim::SimDevice;
@@ -176,7 +176,7 @@ fn launch_again(
     cache: &mut JobCache,
     stage: &StagedCase,
     runs: &mut Runs,
-    (variables, found): (&Variables, Contents),
+    (variables, found): (&Variables, VariableContents),
     most: u32,
     simulation: &mut SimulationFacts,
 ) -> Result<(u32, Vec<KeptVariable>)> {

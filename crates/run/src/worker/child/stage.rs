@@ -5,7 +5,7 @@ use super::job_cache::JobCache;
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{
-    Address, Call, Device, Failure, MapBytes, MemoryWork, PackedStep, Program, Restore,
+    Address, Device, DeviceCall, Failure, LoadedProgram, MapBytes, MemoryWork, PackedStep, Restore,
     RestoredBefore, Restores, Result,
 };
 use build::Artifact;
@@ -23,13 +23,13 @@ pub type OutputImages = BTreeMap<String, Vec<u8>>;
 
 pub struct StagedCase<'a> {
     inputs: images::InputImages,
-    pub call: Call,
-    tensors: Vec<Placed<'a>>,
+    pub call: DeviceCall,
+    tensors: Vec<PlacedTensor<'a>>,
     /// The variables that the host writes before each launch, with the tensors that fill them.
     pub filled: Vec<(Address, String)>,
 }
 
-struct Placed<'a> {
+struct PlacedTensor<'a> {
     tensor: &'a Tensor,
     data: Guarded,
     scales: Option<Guarded>,
@@ -65,7 +65,7 @@ impl<'a> StagedCase<'a> {
         device: &mut dyn Device,
         cache: &mut JobCache,
         case: &'a Case,
-        program: Program,
+        program: LoadedProgram,
         seed: u64,
     ) -> Result<Self> {
         let inputs = cache.inputs(case, seed)?;
@@ -74,13 +74,13 @@ impl<'a> StagedCase<'a> {
             .tensors
             .iter()
             .filter(|tensor| tensor.role.is_placed())
-            .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
+            .map(|tensor| PlacedTensor::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
         let steps = packed(device, case, &tensors)?;
         let surfaces = surfaces(case, &tensors);
         Ok(Self {
             inputs,
-            call: Call {
+            call: DeviceCall {
                 program,
                 steps,
                 surfaces,
@@ -91,8 +91,13 @@ impl<'a> StagedCase<'a> {
     }
 
     /// Returns the call of another case over the same tensors.
-    pub fn call(&self, device: &mut dyn Device, case: &Case, program: Program) -> Result<Call> {
-        Ok(Call {
+    pub fn call(
+        &self,
+        device: &mut dyn Device,
+        case: &Case,
+        program: LoadedProgram,
+    ) -> Result<DeviceCall> {
+        Ok(DeviceCall {
             program,
             steps: packed(device, case, &self.tensors)?,
             surfaces: surfaces(case, &self.tensors),
@@ -103,7 +108,7 @@ impl<'a> StagedCase<'a> {
     pub fn fill_constants(
         &self,
         device: &mut dyn Device,
-        program: Program,
+        program: LoadedProgram,
         artifact: &Artifact,
     ) -> Result<Vec<(Address, String)>> {
         let mut filled = Vec::new();
@@ -322,7 +327,7 @@ impl<'a> StagedCase<'a> {
         let captured = self
             .written()
             .filter(|placed| placed.tensor.address.is_some());
-        let captured: Vec<&Placed> = captured.collect();
+        let captured: Vec<&PlacedTensor> = captured.collect();
         if captured.is_empty() {
             return Ok(false);
         }
@@ -353,7 +358,7 @@ impl<'a> StagedCase<'a> {
     pub fn restore_variables(
         &self,
         device: &mut dyn Device,
-        program: Program,
+        program: LoadedProgram,
         filled: &[(Address, String)],
         restores: &mut Restores,
     ) -> Result<()> {
@@ -375,17 +380,17 @@ impl<'a> StagedCase<'a> {
         Ok(())
     }
 
-    fn written(&self) -> impl Iterator<Item = &Placed<'a>> {
+    fn written(&self) -> impl Iterator<Item = &PlacedTensor<'a>> {
         self.tensors
             .iter()
             .filter(|placed| placed.tensor.role != Role::In)
     }
 
-    fn drawn(&self, placed: &Placed) -> Option<&Image> {
+    fn drawn(&self, placed: &PlacedTensor) -> Option<&Image> {
         self.inputs.get(&placed.tensor.name).map(AsRef::as_ref)
     }
 
-    fn before(&self, placed: &Placed, launch: u32) -> Cow<'_, [u8]> {
+    fn before(&self, placed: &PlacedTensor, launch: u32) -> Cow<'_, [u8]> {
         match self.drawn(placed) {
             Some(drawn) => (&drawn.bytes).into(),
             None => poisoned(placed.tensor, launch).into(),
@@ -414,7 +419,7 @@ fn changes_less<'a>(images: impl Iterator<Item = [&'a [u8]; 3]>) -> bool {
     again > 0 && again * 2 <= at_first
 }
 
-impl<'a> Placed<'a> {
+impl<'a> PlacedTensor<'a> {
     fn new(
         device: &mut dyn Device,
         tensor: &'a Tensor,
@@ -470,7 +475,11 @@ fn place_joined(device: &mut dyn Device, tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
+fn packed(
+    device: &mut dyn Device,
+    case: &Case,
+    tensors: &[PlacedTensor],
+) -> Result<Vec<PackedStep>> {
     let mut pointers = Placement {
         tensors,
         objects: Vec::new(),
@@ -496,7 +505,7 @@ fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Ve
         .collect()
 }
 
-fn surfaces(case: &Case, tensors: &[Placed]) -> Vec<Address> {
+fn surfaces(case: &Case, tensors: &[PlacedTensor]) -> Vec<Address> {
     tensors
         .iter()
         .filter(|placed| {
@@ -529,7 +538,7 @@ fn read(device: &mut dyn Device, buffer: Guarded, buffers: &mut Buffers) -> Resu
 }
 
 struct Placement<'a> {
-    tensors: &'a [Placed<'a>],
+    tensors: &'a [PlacedTensor<'a>],
     /// Textures and surfaces, with their handles.
     objects: Vec<(Arg, u64)>,
     maps: Vec<(Arg, MapBytes)>,
@@ -565,7 +574,7 @@ impl Placement<'_> {
         })
     }
 
-    fn find(&self, name: &str) -> Option<&Placed<'_>> {
+    fn find(&self, name: &str) -> Option<&PlacedTensor<'_>> {
         self.tensors
             .iter()
             .find(|placed| placed.tensor.name == name)

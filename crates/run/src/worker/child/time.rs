@@ -2,7 +2,7 @@
 
 use super::job_cache::JobCache;
 use super::stage::StagedCase;
-use crate::device::{Device, Failure, Restores, Result, Side, Target, Targets, Timer};
+use crate::device::{Device, Failure, Restores, Result, Side, Targets, TimedCall, Timer};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use model::TimeFacts;
@@ -66,7 +66,7 @@ fn open_timer<'a>(
     restore: &'a Restores,
 ) -> Result<Box<dyn Timer + 'a>> {
     let targets = Targets {
-        head: Target {
+        head: TimedCall {
             call: &stage.call,
             restore,
         },

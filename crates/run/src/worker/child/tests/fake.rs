@@ -3,7 +3,7 @@
 use super::N;
 use crate::device::args::PackedArg;
 use crate::device::{
-    Address, Call, Device, Failure, MapBytes, Program, Result, Targets, Timer, redzone,
+    Address, Device, DeviceCall, Failure, LoadedProgram, MapBytes, Result, Targets, Timer, redzone,
 };
 use build::Artifact;
 use model::{DriverFacts, Fault, FaultKind, Image, Sampler, TensorMap};
@@ -166,7 +166,7 @@ impl Device for Fake {
     fn stream(&self) -> u64 {
         0
     }
-    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+    fn load(&mut self, artifact: &Artifact) -> Result<LoadedProgram> {
         let symbols: Vec<String> = artifact
             .entries()
             .into_iter()
@@ -182,14 +182,14 @@ impl Device for Fake {
             ));
         }
         self.programs.push(symbols);
-        Ok(Program(self.programs.len() - 1))
+        Ok(LoadedProgram(self.programs.len() - 1))
     }
-    fn variable(&mut self, _: Program, module: usize, _: &str) -> Result<(Address, usize)> {
+    fn variable(&mut self, _: LoadedProgram, module: usize, _: &str) -> Result<(Address, usize)> {
         let address = VARIABLES + 0x1000 * module as u64;
         self.memory.0.entry(address).or_insert_with(|| vec![0; 4]);
         Ok((address, 4))
     }
-    fn variables(&mut self, _: Program) -> Result<Vec<(String, Address, usize)>> {
+    fn variables(&mut self, _: LoadedProgram) -> Result<Vec<(String, Address, usize)>> {
         Ok(Vec::new())
     }
     fn place(&mut self, _: &str, at: Address, bytes: usize) -> Result<()> {
@@ -226,7 +226,7 @@ impl Device for Fake {
         bytes.copy_from_slice(self.memory.at(from, bytes.len()));
         Ok(())
     }
-    fn launch(&mut self, call: &Call) -> Result<()> {
+    fn launch(&mut self, call: &DeviceCall) -> Result<()> {
         self.launches += 1;
         let symbols = &self.programs[call.program.0];
         assert_eq!(symbols.len(), call.steps.len());
@@ -244,7 +244,7 @@ impl Device for Fake {
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }
-    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
+    fn describe(&mut self, _: &DeviceCall) -> Result<DriverFacts> {
         Ok(DriverFacts { entries: vec![] })
     }
     fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
