@@ -1,7 +1,9 @@
 //! Defines what was measured of a change that was taken apart: its pieces, and what each of them costs.
 
+use super::{Cause, CauseClass, CausePlace, PlaceSide};
 use model::{Metric, Num};
 use serde::Serialize;
+use std::path::Path;
 
 /// The smallest piece of a change that can be made without the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +34,19 @@ pub struct ChangedLines {
     pub head: LineRange,
     /// The first line of code, as head has it, or the base if head has none. Empty if there is no code.
     pub text: String,
+}
+
+impl ChangedLines {
+    /// Returns true if a place is one of these lines. Its file can be relative to a directory below the top.
+    fn contain(&self, place: &CausePlace) -> bool {
+        let range = match place.of {
+            PlaceSide::Head => self.head,
+            PlaceSide::Base => self.base,
+        };
+        let lines = range.first..range.first + range.count;
+        Path::new(&self.file).ends_with(&place.line.file)
+            && lines.contains(&(place.line.number as usize))
+    }
 }
 
 /// A range of consecutive lines in one file.
@@ -104,6 +119,30 @@ impl MeasuredChange {
         let change = whole.head.0 - whole.base.0;
         let share = effect.middle() / change;
         share.is_finite().then_some(share)
+    }
+
+    /// Returns the numbers, from 1, of the parts that a cause belongs to. A cause at lines of code belongs to the parts
+    /// that edit one of them. An edit can have its effect elsewhere, so a cause at other lines belongs to no part, unless
+    /// there is only one.
+    pub fn parts_of(&self, cause: &Cause) -> Vec<usize> {
+        if self.parts.len() == 1 {
+            return vec![1];
+        }
+        let is_of = |piece: &ChangePiece| match piece {
+            ChangePiece::Lines(lines) => cause.places.iter().any(|place| lines.contain(place)),
+            ChangePiece::Launch => cause.class == CauseClass::Launch,
+            ChangePiece::Data => cause.class == CauseClass::Data,
+            ChangePiece::Compiler => cause.class == CauseClass::Compiler,
+            ChangePiece::Definitions
+            | ChangePiece::Flags
+            | ChangePiece::IncludeDirs
+            | ChangePiece::Entries => false,
+        };
+        let parts = self.parts.iter().enumerate();
+        parts
+            .filter(|(_, part)| part.pieces.iter().any(is_of))
+            .map(|(at, _)| at + 1)
+            .collect()
     }
 
     /// Returns what is left of the change of the first metric after all parts.

@@ -179,6 +179,29 @@ pub fn share(cause: &Cause) -> String {
     }
 }
 
+/// Returns what the parts of the change cost that a cause belongs to. Returns `None` if no part is known to.
+fn measured_share(cause: &Cause, change: &MeasuredChange) -> Option<String> {
+    let metric = change.metrics.first()?.metric;
+    let numbers = change.parts_of(cause);
+    let parts = numbers
+        .iter()
+        .filter_map(|number| change.parts.get(number - 1));
+    let shares: Vec<f64> = parts
+        .map(|part| change.share(part))
+        .collect::<Option<_>>()?;
+    let names: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    let (part, has) = match names.len() {
+        0 => return None,
+        1 => ("part", "has"),
+        _ => ("parts", "have"),
+    };
+    Some(format!(
+        "measured: {part} {} of the change {has} {:.0} % of the change of {metric}",
+        names.join(" and "),
+        shares.iter().sum::<f64>() * 100.0
+    ))
+}
+
 pub fn terminal(explanations: &[Explanation]) -> String {
     let mut text = String::new();
     for explanation in explanations {
@@ -198,7 +221,7 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         causes,
         gaps,
         wrong: _,
-        measured: _,
+        measured,
     } = explanation;
     let mut text = String::new();
     for (at, cause) in causes.iter().enumerate() {
@@ -213,7 +236,10 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         // A kernel of a compiled file was not run, so its slowdown is unknown.
         let is_of_case = matches!(subject, Subject::Case(_));
         if is_of_case && cause.class != CauseClass::NothingChanged {
-            let _ = writeln!(text, "       {}", share(cause));
+            let known = measured
+                .as_ref()
+                .and_then(|change| measured_share(cause, change));
+            let _ = writeln!(text, "       {}", known.unwrap_or_else(|| share(cause)));
         }
         if !cause.consequences.is_empty() {
             let _ = writeln!(text, "       it brings about:");

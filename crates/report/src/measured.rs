@@ -195,8 +195,13 @@ fn source(piece: &ChangePiece) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::Explanation;
     use crate::tests::PLAIN;
-    use explain::{ChangedLines, MeasuredMetric, MeasuredPair, PartEffect};
+    use explain::{
+        Cause, CauseClass, CausePlace, ChangedLines, MeasuredMetric, MeasuredPair, PartEffect,
+        PlaceSide,
+    };
+    use model::{CaseId, CodeLine, Subject};
 
     fn part(first: usize, pieces: usize, effects: &[[f64; 3]]) -> MeasuredPart {
         let lines = |first| {
@@ -244,5 +249,46 @@ mod tests {
         assert_eq!(change.rest(), Some(0.0));
         let said = crate::terminal::render_groups(&[vec![section(&change)]], PLAIN);
         insta::assert_snapshot!(said);
+    }
+
+    #[test]
+    fn a_cause_has_the_share_of_the_parts_that_edit_its_lines() {
+        let change = MeasuredChange {
+            metrics: vec![MeasuredMetric {
+                metric: Metric::P50,
+                base: Num(10_000.0),
+                head: Num(20_000.0),
+            }],
+            parts: vec![
+                part(7, 1, &[[6_000.0, 6_000.0, 10.0]]),
+                part(30, 1, &[[4_000.0, 4_000.0, 10.0]]),
+            ],
+            pairs: Vec::new(),
+        };
+        let cause = |number| {
+            let place = CausePlace {
+                of: PlaceSide::Head,
+                line: CodeLine {
+                    file: "k.cu".to_owned(),
+                    number,
+                },
+                text: None,
+            };
+            Cause::new(CauseClass::BarrierAdded, 1.0).at([place])
+        };
+        let said = |number| {
+            let explanation = Explanation {
+                subject: Subject::Case(CaseId::new("k", "default", "small")),
+                wrong: None,
+                causes: vec![cause(number)],
+                gaps: Vec::new(),
+                measured: Some(change.clone()),
+            };
+            crate::explain::terminal(&[explanation])
+        };
+        let second = "measured: part 2 of the change has 40 % of the change of p50";
+        assert!(said(31).contains(second), "{}", said(31));
+        // The effect of an edit can be elsewhere, so nothing is known about this line.
+        assert!(said(99).contains("is not known"), "{}", said(99));
     }
 }
