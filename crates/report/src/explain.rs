@@ -179,8 +179,15 @@ pub fn share(cause: &Cause) -> String {
     }
 }
 
-/// Returns what the parts of the change cost that a cause belongs to. Returns `None` if no part is known to.
-fn measured_share(cause: &Cause, change: &MeasuredChange) -> Option<String> {
+/// Returns what the measured parts cost that a cause belongs to, or else what is known of the cause alone.
+fn measured_share(cause: &Cause, change: &MeasuredChange) -> String {
+    share_of_parts(cause, change).unwrap_or_else(|| match cause.share.or(cause.at_most) {
+        Some(_) => share(cause),
+        None => "which of the measured parts bring it about is not known".to_owned(),
+    })
+}
+
+fn share_of_parts(cause: &Cause, change: &MeasuredChange) -> Option<String> {
     let metric = change.metrics.first()?.metric;
     let numbers = change.parts_of(cause);
     let parts = numbers
@@ -236,10 +243,11 @@ fn causes_in_terminal(explanation: &Explanation) -> String {
         // A kernel of a compiled file was not run, so its slowdown is unknown.
         let is_of_case = matches!(subject, Subject::Case(_));
         if is_of_case && cause.class != CauseClass::NothingChanged {
-            let known = measured
-                .as_ref()
-                .and_then(|change| measured_share(cause, change));
-            let _ = writeln!(text, "       {}", known.unwrap_or_else(|| share(cause)));
+            let said = match measured {
+                Some(change) => measured_share(cause, change),
+                None => share(cause),
+            };
+            let _ = writeln!(text, "       {said}");
         }
         if !cause.consequences.is_empty() {
             let _ = writeln!(text, "       it brings about:");
