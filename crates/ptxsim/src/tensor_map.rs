@@ -42,6 +42,10 @@ impl MapField {
             MapField::Stride => MOST_DIMENSIONS - 1,
             _ => MOST_DIMENSIONS,
         };
+        // An instruction can name any number, and the distance of a large one overflows.
+        if dimension >= dimensions {
+            return None;
+        }
         let (from, bytes) = match self {
             MapField::Address => (8, 8),
             MapField::Rank => (16, 1),
@@ -52,7 +56,7 @@ impl MapField {
             MapField::BoxExtent => (100 + 3 * dimension, 2),
             MapField::Step => (102 + 3 * dimension, 1),
         };
-        (dimension < dimensions).then_some(from..from + bytes)
+        Some(from..from + bytes)
     }
 
     /// Returns the number that a map stores for a value. A value that no map can have is stored as one that no map can
@@ -363,6 +367,13 @@ pub fn exchange_pieces(swizzle: Swizzle, address: u32, first: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_of_dimensions_that_no_map_has_have_no_bytes() {
+        assert_eq!(MapField::Stride.bytes(3), Some(84..92));
+        assert_eq!(MapField::Stride.bytes(4), None);
+        assert_eq!(MapField::Extent.bytes(usize::MAX), None);
+    }
 
     fn map() -> TensorMap {
         TensorMap {
