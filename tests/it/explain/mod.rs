@@ -13,12 +13,13 @@
 //!
 //! The base is `kernels/` and `tests/fixtures/explain`, with `NAME.base` applied if there is one, committed. Head is the
 //! base with `NAME.patch` applied. `class:` is the class of the first cause, and its line is the marked one. A patch
-//! without a mark changes the launch. `follows:` is the first of the causes that the first cause brings about. `needs:` is the evidence in which the cause can be seen: `simulator` or `profile`,
-//! and otherwise the machine code. `reached:` is the result as it truly is, where it is not the cause: `class` for the
-//! class at another line, or the class that is named in its place. `gpu: lost` leaves a row out of the score on a GPU.
-//! An edit that does nothing has `said:`, the class of everything reported. `code: same` and `code: other` say whether both
-//! sides are the same machine code, which they are by default if no line is marked. The labels
-//! say what was done to the source. They were written before the rules that find the causes.
+//! without a mark changes the launch. `follows:` is the first of the causes that the first cause brings about. `needs:`
+//! is the evidence in which the cause can be seen: `simulator` or `profile`, and otherwise the machine code. `reached:` is
+//! the result as it truly is, where it is not the cause: `class` for the class at another line, or the class that is named
+//! in its place. `gpu: lost` leaves a row out of the score on a GPU. An edit that does nothing has `said:`, the class of
+//! everything reported. `code: same` and `code: other` say whether both sides are the same machine code, which they are by
+//! default if no line is marked. The labels say what was done to the source. They were written before the rules that find
+//! the causes.
 //!
 //! `GATEKEEPER_ROWS='pad|wave' cargo test --test it explain::` runs the rows alone whose name has `pad` or `wave` in it.
 #![allow(
