@@ -282,6 +282,9 @@ fn a_question_without_sense_is_refused() {
     edit(&dir.join("k.cu"), COPY, "y[i] = v + 1;");
     commit(dir, "wrong");
     git(dir, &["commit", "--quiet", "--allow-empty", "-m", "still"]);
+    git(dir, &["checkout", "--quiet", "-b", "side", "HEAD~1"]);
+    git(dir, &["commit", "--quiet", "--allow-empty", "-m", "side"]);
+    git(dir, &["checkout", "--quiet", "-"]);
     for (args, says) in [
         (
             &["none", "HEAD", "copy"][..],
@@ -293,8 +296,12 @@ fn a_question_without_sense_is_refused() {
         ),
         (&["HEAD", "HEAD", "copy"], "GOOD and BAD are one commit"),
         (
-            &["HEAD", "HEAD~1", "copy"],
+            &["side", "HEAD", "copy"],
             "is not on the line of first parents of",
+        ),
+        (
+            &["HEAD", "HEAD~1", "copy"],
+            "GOOD, at which the gates hold, is the older one",
         ),
         (
             &["HEAD~1", "HEAD", "copy"],

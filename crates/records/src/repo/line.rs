@@ -51,6 +51,13 @@ pub fn first_parents(root: &Path, good: &str, bad: &str) -> Result<Vec<LineCommi
             })
         })
         .collect();
+    if line.is_empty() {
+        let (good, bad) = (short(good), short(bad));
+        return Err(Error::usage(format!(
+            "{bad} is not after {good}: there are no states between them"
+        ))
+        .help("GOOD, at which the gates hold, is the older one and comes first"));
+    }
     let starts_at_good = line
         .first()
         .is_some_and(|first| first.parents.first().is_some_and(|parent| parent == good));
