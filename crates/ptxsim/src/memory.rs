@@ -512,12 +512,6 @@ impl Memory {
     }
 }
 
-/// Returns the number that these bytes hold, the lowest first.
-pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
-    let highest_first = bytes.iter().rev();
-    highest_first.fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
 impl Allocation {
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {

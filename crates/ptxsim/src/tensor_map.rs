@@ -1,7 +1,7 @@
 //! Tensor maps as kernels of this library get them: 128 bytes, as those of the driver, which only the driver can read.
 //! The layout is this library's own, and begins with a mark, so that other bytes are not taken for a map.
 
-use crate::memory::little_endian;
+use crate::num::little_endian;
 use crate::words::words;
 use model::{Boxes, Im2col, MapElement, Swizzle, TensorMap};
 use std::ops::Range;

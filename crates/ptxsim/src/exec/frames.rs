@@ -3,7 +3,7 @@
 use super::access::address::Site;
 use super::state::*;
 use crate::isa::*;
-use crate::memory::little_endian;
+use crate::num::little_endian;
 use crate::program::*;
 use crate::regs::lanes;
 use crate::report::*;

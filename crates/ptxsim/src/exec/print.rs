@@ -2,7 +2,7 @@
 
 use super::state::*;
 use crate::isa::LOCAL_WINDOW;
-use crate::memory::little_endian;
+use crate::num::little_endian;
 use crate::regs::lanes;
 use crate::report::MAX_PRINTED;
 
