@@ -20,8 +20,6 @@ pub struct CodeComparison<'a> {
     pub head: Compiled<'a>,
     lines: BTreeMap<Line, LineSides>,
     loops: Vec<LoopPair>,
-    /// True if lines and their texts are known, and each line of one side is one of the other side.
-    has_same_lines: bool,
     sizes: (u32, u32),
     /// Instructions that a launch executes on both sides.
     executed: Option<counts::CountPair>,
@@ -217,7 +215,6 @@ impl<'a> CodeComparison<'a> {
             head,
             lines: BTreeMap::new(),
             loops: Vec::new(),
-            has_same_lines: false,
             sizes: (0, 0),
             executed: None,
             loads: None,
@@ -247,7 +244,6 @@ impl<'a> CodeComparison<'a> {
         let in_head = |line: &CodeLine| files.in_head(line);
         // The line table of one side says nothing about where the other side's code comes from.
         let has_lines = has_lines(base) && has_lines(head);
-        self.has_same_lines = texts(base).is_some_and(|lines| texts(head) == Some(lines));
         for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
             let turns = if has_lines {
                 loops::pair_by_line(base_entry, head_entry, &in_head)
@@ -356,7 +352,8 @@ impl<'a> CodeComparison<'a> {
 
     /// Returns true if no line with code was edited. What differs then comes from constants, flags or pragmas.
     pub fn is_unedited(&self) -> bool {
-        self.is_same() || self.has_same_lines
+        let [base, head] = [&self.base, &self.head].map(|side| side.code.and_then(texts));
+        self.is_same() || base.is_some() && base == head
     }
 
     /// Returns the number of instructions in the code of base and head.
@@ -481,11 +478,13 @@ fn has_lines(facts: &CodeFacts) -> bool {
         .any(|line| line.place.is_some())
 }
 
-/// Returns the lines of the source that have code, or `None` if one of them could not be read.
-fn texts(facts: &CodeFacts) -> Option<BTreeSet<(&str, String)>> {
-    build::code::own_lines(facts)
+/// Returns the lines of the source that have code, in their order, or `None` if one of them could not be read.
+fn texts(facts: &CodeFacts) -> Option<Vec<(&str, String)>> {
+    let lines: BTreeSet<&CodeLine> = build::code::own_lines(facts).collect();
+    lines
+        .into_iter()
         .map(|line| Some((line.file.as_str(), code_of(&text(facts, line)?).to_owned())))
-        .collect::<Option<BTreeSet<_>>>()
+        .collect::<Option<Vec<_>>>()
         .filter(|lines| !lines.is_empty())
 }
 

@@ -7,26 +7,45 @@ use model::Launch;
 /// The factor from which on a launch divides the work in another way, so that a thread does another part of it.
 const NOTABLE: f64 = 1.5;
 
-/// Returns true for a cause that a change of the launch brings about.
-///
-/// If no line with code was edited, that is everything that got worse. Otherwise it is what follows from another number
-/// of threads or blocks by itself: what a thread does once, or in each turn, is done more often in all. A barrier is
-/// only passed more often for that reason if the code has no more barriers than before. An edit may be a reason, too,
-/// and remains in sight as the place of the consequence.
-pub fn is_from_launch(cause: &Cause, sides: &Sides, code: &CodeComparison) -> bool {
-    let is_of_one_size = sides.are_of_one_size();
-    match cause.class {
-        Class::Data | Class::Launch | Class::Compiler | Class::Driver | Class::Clocks => false,
-        Class::TailWave => true,
-        _ if code.is_unedited() => is_of_one_size,
-        Class::BarrierAdded => {
-            let has_more = cause.values.iter().any(|value| value.head.0 > value.base.0);
-            !has_more && is_of_one_size && divide_otherwise(sides)
+/// A change of the launch, and what decides which other causes it brings about.
+pub struct LaunchChange {
+    is_of_one_size: bool,
+    /// True if no line with code was edited.
+    is_unedited: bool,
+    divides_otherwise: bool,
+}
+
+impl LaunchChange {
+    /// Returns the change of the launch, if it is one of the causes.
+    pub fn find(causes: &[Cause], sides: &Sides, code: &CodeComparison) -> Option<Self> {
+        let mut classes = causes.iter().map(|cause| cause.class);
+        classes.any(|class| class == Class::Launch).then(|| Self {
+            is_of_one_size: sides.are_of_one_size(),
+            is_unedited: code.is_unedited(),
+            divides_otherwise: divide_otherwise(sides),
+        })
+    }
+
+    /// Returns true for a cause that the change brings about.
+    ///
+    /// If no line with code was edited, that is everything that got worse. Otherwise it is what follows from another
+    /// number of threads or blocks by itself: what a thread does once, or in each turn, is done more often in all. A
+    /// barrier is only passed more often for that reason if the code has no more barriers than before. An edit may be a
+    /// reason, too, and remains in sight as the place of the consequence.
+    fn brings_about(&self, cause: &Cause) -> bool {
+        match cause.class {
+            Class::Data | Class::Launch | Class::Compiler | Class::Driver | Class::Clocks => false,
+            Class::TailWave => true,
+            _ if self.is_unedited => self.is_of_one_size,
+            Class::BarrierAdded => {
+                let has_more = cause.values.iter().any(|value| value.head.0 > value.base.0);
+                !has_more && self.is_of_one_size && self.divides_otherwise
+            }
+            Class::UnrollLost | Class::MoreTraffic | Class::MoreInstructions => {
+                self.is_of_one_size && self.divides_otherwise
+            }
+            _ => false,
         }
-        Class::UnrollLost | Class::MoreTraffic | Class::MoreInstructions => {
-            is_of_one_size && divide_otherwise(sides)
-        }
-        _ => false,
     }
 }
 
@@ -49,10 +68,10 @@ fn divide_otherwise(sides: &Sides) -> bool {
 
 /// Returns the causes that follow from no other one, the gravest first, each with those that it brings about. A cause
 /// weighs at least as much as the gravest of these.
-pub fn fold(mut causes: Vec<Cause>, is_from_launch: &dyn Fn(&Cause) -> bool) -> Vec<Cause> {
+pub fn fold(mut causes: Vec<Cause>, launch: Option<&LaunchChange>) -> Vec<Cause> {
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let origin = |cause: &Cause| {
-        let origins = if is_from_launch(cause) {
+        let origins = if launch.is_some_and(|change| change.brings_about(cause)) {
             &[Class::Launch]
         } else {
             cause.class.origins()

@@ -21,6 +21,7 @@ mod side;
 mod stalls;
 
 use causes::Rule;
+use consequences::LaunchChange;
 use model::Num;
 
 pub use cause::{Cause, CauseClass, CausePlace, CauseValue, Measure, PlaceSide};
@@ -54,8 +55,8 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
             cause => vec![cause],
         }
     } else {
-        let is_from_launch = |cause: &Cause| consequences::is_from_launch(cause, sides, &code);
-        let mut causes = consequences::fold(causes, &is_from_launch);
+        let launch = LaunchChange::find(&causes, sides, &code);
+        let mut causes = consequences::fold(causes, launch.as_ref());
         // If nothing else differs, and the code is the same, the slowdown is that of the launch as a whole.
         if let [only] = causes.as_mut_slice()
             && only.class == CauseClass::Launch
@@ -81,7 +82,7 @@ pub fn explain_compiled<'a>(base: Compiled<'a>, head: Compiled<'a>) -> Vec<Cause
     if causes.is_empty() {
         vec![with_sizes(unknown(&code), &code)]
     } else {
-        consequences::fold(causes, &|_| false)
+        consequences::fold(causes, None)
     }
 }
 

@@ -121,12 +121,13 @@ impl MeasuredChange {
         share.is_finite().then_some(share)
     }
 
-    /// Returns the numbers, from 1, of the parts that a cause belongs to. A cause at lines of code belongs to the parts
+    /// Returns the parts that a cause belongs to, with their numbers from 1. A cause at lines of code belongs to the parts
     /// that edit one of them. An edit can have its effect elsewhere, so a cause at other lines belongs to no part, unless
     /// there is only one.
-    pub fn parts_of(&self, cause: &Cause) -> Vec<usize> {
-        if self.parts.len() == 1 {
-            return vec![1];
+    pub fn parts_of(&self, cause: &Cause) -> Vec<(usize, &MeasuredPart)> {
+        // Both are those of the machine, which is the same one for all parts.
+        if matches!(cause.class, CauseClass::Driver | CauseClass::Clocks) {
+            return Vec::new();
         }
         let is_of = |piece: &ChangePiece| match piece {
             ChangePiece::Lines(lines) => cause.places.iter().any(|place| lines.contain(place)),
@@ -138,10 +139,10 @@ impl MeasuredChange {
             | ChangePiece::IncludeDirs
             | ChangePiece::Entries => false,
         };
-        let parts = self.parts.iter().enumerate();
+        let is_only = self.parts.len() == 1;
+        let parts = (1..).zip(&self.parts);
         parts
-            .filter(|(_, part)| part.pieces.iter().any(is_of))
-            .map(|(at, _)| at + 1)
+            .filter(|(_, part)| is_only || part.pieces.iter().any(is_of))
             .collect()
     }
 

@@ -189,14 +189,12 @@ fn measured_share(cause: &Cause, change: &MeasuredChange) -> String {
 
 fn share_of_parts(cause: &Cause, change: &MeasuredChange) -> Option<String> {
     let metric = change.metrics.first()?.metric;
-    let numbers = change.parts_of(cause);
-    let parts = numbers
-        .iter()
-        .filter_map(|number| change.parts.get(number - 1));
+    let parts = change.parts_of(cause);
+    let names: Vec<String> = parts.iter().map(|(number, _)| number.to_string()).collect();
     let shares: Vec<f64> = parts
-        .map(|part| change.share(part))
+        .into_iter()
+        .map(|(_, part)| change.share(part))
         .collect::<Option<_>>()?;
-    let names: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let (part, has) = match names.len() {
         0 => return None,
         1 => ("part", "has"),

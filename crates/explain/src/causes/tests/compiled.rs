@@ -1,6 +1,6 @@
 //! Tests two compiled kernels that nobody ran, without line tables, as in most libraries.
 
-use crate::{CauseClass, Compiled, Measure, explain_compiled};
+use crate::{CauseClass, CodeComparison, Compiled, Measure, explain_compiled};
 use model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind as Kind, LineCode};
 use model::{LoopCode, Width};
 use std::collections::BTreeMap;
@@ -213,15 +213,46 @@ fn loads_that_are_needed_at_once_expose_their_latency() {
     }
 }
 
-/// Puts all code on one line.
-fn with_lines(mut code: CodeFacts) -> CodeFacts {
-    let place = Some(CodePlace {
+#[test]
+fn lines_in_another_order_are_edited() {
+    let of_texts = |integers, texts: [&str; 2]| {
+        let mut code = code(&[(Kind::Int, integers)], &[&[(Kind::Int, 1)]]);
+        for (number, (line, text)) in (3..).zip(code.entries[0].lines.iter_mut().zip(texts)) {
+            let place = at(number);
+            let file = code.text.entry(place.line.file.clone()).or_default();
+            file.insert(number, text.to_owned());
+            line.place = Some(place);
+        }
+        code
+    };
+    let is_unedited = |base: &CodeFacts, head: &CodeFacts| {
+        let arch = "sm_90".parse().unwrap();
+        let side = |code| Compiled::alone(arch, None, Some(code));
+        CodeComparison::new(side(base), side(head)).is_unedited()
+    };
+    let base = of_texts(1, ["first();", "__syncthreads();"]);
+    // A macro has another value.
+    let head = of_texts(2, ["first();  // once", "__syncthreads();"]);
+    assert!(is_unedited(&base, &head));
+    assert!(!is_unedited(
+        &base,
+        &of_texts(2, ["__syncthreads();", "first();"])
+    ));
+}
+
+fn at(number: u32) -> CodePlace {
+    CodePlace {
         line: CodeLine {
             file: "k.cu".to_owned(),
-            number: 3,
+            number,
         },
         inlined_at: Vec::new(),
-    });
+    }
+}
+
+/// Puts all code on one line.
+fn with_lines(mut code: CodeFacts) -> CodeFacts {
+    let place = Some(at(3));
     for entry in &mut code.entries {
         entry
             .lines
