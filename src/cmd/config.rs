@@ -5,6 +5,7 @@ use crate::cli::{Format, SchemaOf, ValidateArgs};
 use config::{Loaded, Owner, Selection};
 use model::Reference;
 use records::store;
+use report::document;
 use report::exit::Exit;
 use system::error::{Error, Result};
 use system::files;
@@ -103,11 +104,7 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
     };
     let explained = report::case::explain(&source);
     match args.format {
-        Format::Json => {
-            let text = serde_json::to_string_pretty(&explained)
-                .map_err(|error| Error::unwritten("the cases", error))?;
-            print(&format!("{text}\n"))?;
-        }
+        Format::Json => print(&document::json("the cases", &explained)?)?,
         _ => say(&report::case::text(&explained))?,
     }
     Ok(Exit::Held)

@@ -6,13 +6,13 @@ use crate::doctor::{
 };
 use build::toolchain::CompilerPart;
 use model::DeviceFacts;
+use report::document;
 use report::exit::Exit;
 use run::device::nvml::{ComputeMode, Condition};
 use serde::Serialize;
 use std::fmt::Write;
-use system::error::{Diagnostic, Error, Result};
+use system::error::{Diagnostic, Result};
 use system::process::confine::Support;
-use wording::escape;
 use wording::words;
 
 pub const SCHEMA: &str = "gatekeeper.doctor/1";
@@ -59,9 +59,7 @@ pub fn json(items: &[Item]) -> Result<String> {
             })
             .collect(),
     };
-    serde_json::to_string_pretty(&page)
-        .map(|text| escape::json(&text) + "\n")
-        .map_err(|error| Error::unwritten("the checklist", error))
+    document::json("the checklist", &page)
 }
 
 /// Returns the facts, and below them each problem with its help.
@@ -532,6 +530,7 @@ fn help(problem: &MachineProblem) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::doctor::testing::{broken, good, laptop};
+    use wording::escape;
 
     #[test]
     fn machines_read_as_agreed() {

@@ -242,7 +242,7 @@ impl Texts {
     /// own text.
     ///
     /// # Errors
-    /// Returns what is not known.
+    /// Returns the first part of the call that the sources do not say.
     pub fn call_of(
         &self,
         (source, define, answers): (&str, &[(String, String)], &Answers),

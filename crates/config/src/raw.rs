@@ -951,7 +951,7 @@ pub enum MapFill {
     Nan,
 }
 
-/// What computes the right answer. Names are those of the tensors.
+/// The computation of the right output. Names are those of the tensors.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Reference")]

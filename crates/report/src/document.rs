@@ -1,4 +1,4 @@
-//! Writes documents for programs.
+//! Writes documents that other programs read.
 
 use serde::Serialize;
 use system::error::{Error, Result};

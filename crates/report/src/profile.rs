@@ -1,5 +1,6 @@
 //! Lays out profiles for people, and as JSON. Decides nothing.
 
+use crate::document;
 use judge::{View, profile_figure};
 use model::{
     CaseId, DeviceFacts, KernelProfile, LineProfile, Metric, ProfileFacts, ProfileMetric, Seen,
@@ -7,7 +8,7 @@ use model::{
 };
 use serde::Serialize;
 use std::fmt::Write;
-use system::error::{Error, Result};
+use system::error::Result;
 use wording::reasons;
 use wording::words::{plural, quantity};
 
@@ -66,9 +67,7 @@ pub fn json(device: &DeviceFacts, cases: &[CaseProfile]) -> Result<String> {
         device,
         cases,
     };
-    serde_json::to_string_pretty(&page)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::unwritten("the profiles", error))
+    document::json("the profiles", &page)
 }
 
 pub fn text(device: &DeviceFacts, cases: &[CaseProfile]) -> String {

@@ -155,7 +155,7 @@ static NO_INSTRUCTION: Instruction = Instruction {
 struct Decoder<'a> {
     module: &'a Module,
     variables: &'a [ModuleVariable],
-    /// The PTX instruction at work.
+    /// The PTX instruction that is being decoded.
     ptx: &'a Instruction,
     /// The program so far, without what [`Decoder::finish`] adds.
     program: Program,

@@ -22,7 +22,7 @@ pub struct At {
 pub struct LineId(u32);
 
 impl LineId {
-    /// No line at all.
+    /// The position of code that no line of a source stands for.
     pub const NONE: LineId = LineId(0);
 }
 
